@@ -1,0 +1,133 @@
+package events
+
+import "time"
+
+// Outcome of a request that the gateway answered.
+type Outcome string
+
+// Outcomes of llm.call. Exactly one per request.
+const (
+	OutcomeHit          Outcome = "hit"           // answered from the cache
+	OutcomeMiss         Outcome = "miss"          // answered by the upstream; could have been a hit
+	OutcomeCoalesced    Outcome = "coalesced"     // answered by another request's upstream call
+	OutcomeBypass       Outcome = "bypass"        // answered by the upstream; the cache was not asked
+	OutcomeError        Outcome = "error"         // a whole answer that is an error, ours or the upstream's
+	OutcomeCut          Outcome = "cut"           // the upstream broke off after the answer began
+	OutcomeClientClosed Outcome = "client_closed" // the client left before the end
+)
+
+// API is the protocol family of a request.
+type API string
+
+// The APIs of the gateway.
+const (
+	APIChat        API = "chat"         // POST /v1/chat/completions
+	APIMessages    API = "messages"     // POST /v1/messages
+	APIResponses   API = "responses"    // POST /v1/responses
+	APIEmbeddings  API = "embeddings"   // POST /v1/embeddings
+	APICountTokens API = "count_tokens" // POST /v1/messages/count_tokens
+	APIModels      API = "models"       // GET /v1/models
+	APIOther       API = "other"        // anything passed through
+)
+
+// Basis says where a usage figure comes from. Figures of different basis are
+// never added up without a label.
+type Basis string
+
+// The bases.
+const (
+	BasisReported  Basis = "reported"  // the upstream's own usage of this call
+	BasisReplayed  Basis = "replayed"  // the reported usage of the call being replayed
+	BasisCounted   Basis = "counted"   // counted by a tokenizer, named in Counter
+	BasisEstimated Basis = "estimated" // guessed, by a rule named in Counter
+)
+
+// LLMCall is the data of an llm.call event: one request, one answer. FORMAT.md
+// gives every field's meaning; nil pointers and empty strings are unknown and
+// are not written.
+type LLMCall struct {
+	Outcome  Outcome `json:"outcome"`
+	API      API     `json:"api"`
+	Upstream string  `json:"upstream,omitempty"`
+	// ModelAsked is the request's model, Model the one that answered.
+	ModelAsked string `json:"model_asked,omitempty"`
+	Model      string `json:"model,omitempty"`
+	Stream     bool   `json:"stream,omitempty"`
+	// Status is the HTTP status the client got; 0 when it left before one.
+	Status int `json:"status,omitempty"`
+	// Attempt counts upstream calls made for this request; 0 on a hit.
+	Attempt int `json:"attempt,omitempty"`
+	// Match is how a hit was found: exact, safe or icy.
+	Match string `json:"match,omitempty"`
+	// Bypass says why the cache was not asked (no-store, stateful, api, …).
+	Bypass string `json:"bypass,omitempty"`
+	// Error classifies a failure in one word (upstream_status, connect,
+	// first_byte_timeout, chunk_timeout, cut, too_large, bad_request, …).
+	Error string `json:"error,omitempty"`
+	// KeyExact and KeySafe are the request's cache keys, lower-case hex.
+	KeyExact   string      `json:"key_exact,omitempty"`
+	KeySafe    string      `json:"key_safe,omitempty"`
+	Components *Components `json:"components,omitempty"`
+	Stored     *Stored     `json:"stored,omitempty"`
+	// Replayed is the id of the event whose answer this hit repeats.
+	Replayed string `json:"replayed,omitempty"`
+	Usage    *Usage `json:"usage,omitempty"`
+	// Costs in nano-USD (1e-9 USD), priced once, when the event is made; nil:
+	// the model's price is not known, or nothing was paid or saved.
+	CostPaidNanoUSD  *int64 `json:"cost_paid_nusd,omitempty"`
+	CostSavedNanoUSD *int64 `json:"cost_saved_nusd,omitempty"`
+	// PriceVersion names the price table that was used.
+	PriceVersion string `json:"price_version,omitempty"`
+	// LatencyUS is from the request's first byte to the answer's last, and
+	// TTFTUS to the answer's first body byte, in microseconds.
+	LatencyUS int64  `json:"latency_us"`
+	TTFTUS    *int64 `json:"ttft_us,omitempty"`
+	// SavedLatencyUS is, on a hit, the latency of the replayed call.
+	SavedLatencyUS *int64 `json:"saved_latency_us,omitempty"`
+	// RequestBytes and ResponseBytes are body sizes on the client's wire.
+	RequestBytes  int64 `json:"request_bytes"`
+	ResponseBytes int64 `json:"response_bytes"`
+	// Loop is set when the conversation repeats the same tool call and result.
+	Loop bool `json:"loop,omitempty"`
+	// Compress is set when the answer or prompt was compressed.
+	Compress *Compress `json:"compress,omitempty"`
+}
+
+// Components are truncated hashes (16 hex characters) of a request's parts, so
+// that two requests can be compared without keeping their text.
+type Components struct {
+	Model    string   `json:"model,omitempty"`
+	System   string   `json:"system,omitempty"`
+	Tools    string   `json:"tools,omitempty"`
+	Messages []string `json:"messages,omitempty"`
+	Params   string   `json:"params,omitempty"`
+}
+
+// Stored names the cached body an answer was kept under.
+type Stored struct {
+	Body    string    `json:"body"`  // key within class cache
+	Bytes   int64     `json:"bytes"` // size of the answer, uncompressed
+	Expires time.Time `json:"expires"`
+}
+
+// Compress tells what a compression saved, in tokens counted by Counter.
+type Compress struct {
+	TokensBefore int64  `json:"tokens_before"`
+	TokensAfter  int64  `json:"tokens_after"`
+	Counter      string `json:"counter"`
+}
+
+// Usage is token usage in disjoint buckets: their sum without Reasoning (a
+// subset of Output) is the call's total. A nil bucket is one the upstream did
+// not report; absent is not zero.
+type Usage struct {
+	InputUncached *int64 `json:"input_uncached,omitempty"`
+	CacheRead     *int64 `json:"cache_read,omitempty"`
+	CacheWrite5m  *int64 `json:"cache_write_5m,omitempty"`
+	CacheWrite1h  *int64 `json:"cache_write_1h,omitempty"`
+	Output        *int64 `json:"output,omitempty"`
+	Reasoning     *int64 `json:"reasoning,omitempty"`
+	Basis         Basis  `json:"basis"`
+	// Counter names the tokenizer or rule of counted and estimated figures.
+	Counter string `json:"counter,omitempty"`
+}
