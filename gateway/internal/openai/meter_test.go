@@ -51,62 +51,100 @@ func TestChatMeterClasses(t *testing.T) {
 	}
 }
 
+// facted is what a chat stream of this file says, and change.
+func facted(change func(*protocol.Facts)) protocol.Facts {
+	f := protocol.Facts{ID: "c1", Model: "m"}
+	change(&f)
+	return f
+}
+
+const callChunk = `{"index":0,"delta":{"tool_calls":[{"index":0,"id":"t","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},"finish_reason":null}`
+
+var chatStreams = map[string]struct {
+	stream string
+	want   protocol.Facts
+}{
+	"whole": {
+		said1("hé\\n\\u00e9\\ud83d\\ude00") + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.Complete, f.OutputBytes = "stop", true, 10 }),
+	},
+	"cut before [DONE]": {
+		said1("hi") + chunk(stop),
+		facted(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 2 }),
+	},
+	"cut in the text": {said1("hi"), facted(func(f *protocol.Facts) { f.OutputBytes = 2 })},
+	"length": {
+		said1("hi") + chunk(`{"index":0,"delta":{},"finish_reason":"length"}`) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "length", 2 }),
+	},
+	"content filter": {
+		said1("hi") + chunk(`{"index":0,"delta":{},"finish_reason":"content_filter"}`) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "content_filter", 2 }),
+	},
+	"empty": {said1("") + chunk(stop) + doneEvent, facted(func(f *protocol.Facts) { f.Finish = "stop" })},
+	"reasoning alone is empty": {
+		chunk(`{"index":0,"delta":{"reasoning":"abc","reasoning_content":"abc"}}`) + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 3 }),
+	},
+	"refusal": {
+		chunk(`{"index":0,"delta":{"refusal":"no"}}`) + said1("x") + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 3 }),
+	},
+	"tool call": {
+		chunk(callChunk) + chunk(`{"index":0,"delta":{},"finish_reason":"tool_calls"}`) + doneEvent,
+		facted(func(f *protocol.Facts) {
+			f.Finish, f.Complete, f.ToolCalls, f.OutputBytes = "tool_calls", true, true, 7
+		}),
+	},
+	"tool call that stops": {
+		chunk(callChunk) + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.Complete, f.ToolCalls, f.OutputBytes = "stop", true, true, 7 }),
+	},
+	"legacy function call": {
+		chunk(`{"index":0,"delta":{"function_call":{"name":"f","arguments":"{}"}}}`) + chunk(`{"index":0,"delta":{},"finish_reason":"function_call"}`) + doneEvent,
+		facted(func(f *protocol.Facts) {
+			f.Finish, f.Complete, f.ToolCalls, f.OutputBytes = "function_call", true, true, 2
+		}),
+	},
+	"two choices": {
+		said1("a") + chunk(`{"index":1,"delta":{"content":"b"}}`) + chunk(stop) + chunk(`{"index":1,"delta":{},"finish_reason":"stop"}`) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.Complete, f.OutputBytes = "stop", true, 2 }),
+	},
+	"one of two too long": {
+		said1("a") + chunk(`{"index":1,"delta":{"content":"b"}}`) + chunk(`{"index":1,"delta":{},"finish_reason":"length"}`) + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "length", 2 }),
+	},
+	"one of two unfinished": {
+		said1("a") + chunk(`{"index":1,"delta":{"content":"b"}}`) + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 2 }),
+	},
+	"error in the stream": {
+		said1("a") + "data: {\"error\":{\"message\":\"m\",\"type\":\"server_error\",\"code\":\"x\"}}\n\n" + doneEvent,
+		facted(func(f *protocol.Facts) { f.Failed, f.OutputBytes = "server_error", 1 }),
+	},
+	"broken chunk": {
+		said1("a") + "data: {\"id\":\"c1\",\"choices\":[{\"ind\n\n" + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 1 }),
+	},
+	"hosted search": {
+		chunk(`{"index":0,"delta":{"content":"a","annotations":[{"type":"url_citation"}]}}`) + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.Complete, f.Hosted, f.OutputBytes = "stop", true, true, 1 }),
+	},
+	"x_groq usage": {
+		said1("a") + "data: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"x_groq\":{\"id\":\"r\",\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}}\n\n" + doneEvent,
+		facted(func(f *protocol.Facts) {
+			f.Finish, f.Complete, f.OutputBytes = "stop", true, 1
+			f.Usage = &events.Usage{InputUncached: n(3), Output: n(1), Basis: events.BasisReported}
+		}),
+	},
+	"text that looks like members": {
+		said1(`\"usage\":{\"prompt_tokens\":9},\"finish_reason\":\"length\"`) + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.Complete, f.OutputBytes = "stop", true, 52 }),
+	},
+}
+
 func TestChatFacts(t *testing.T) {
-	base := protocol.Facts{ID: "c1", Model: "m"}
-	with := func(change func(*protocol.Facts)) protocol.Facts {
-		f := base
-		change(&f)
-		return f
-	}
-	call := `{"index":0,"delta":{"tool_calls":[{"index":0,"id":"t","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},"finish_reason":null}`
-	for name, tc := range map[string]struct {
-		stream string
-		want   protocol.Facts
-	}{
-		"whole": {said1("hé\\n\\u00e9\\ud83d\\ude00") + chunk(stop) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.Complete, f.OutputBytes = "stop", true, 10 })},
-		"cut before [DONE]": {said1("hi") + chunk(stop),
-			with(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 2 })},
-		"cut in the text": {said1("hi"), with(func(f *protocol.Facts) { f.OutputBytes = 2 })},
-		"length": {said1("hi") + chunk(`{"index":0,"delta":{},"finish_reason":"length"}`) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "length", 2 })},
-		"content filter": {said1("hi") + chunk(`{"index":0,"delta":{},"finish_reason":"content_filter"}`) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "content_filter", 2 })},
-		"empty": {said1("") + chunk(stop) + doneEvent, with(func(f *protocol.Facts) { f.Finish = "stop" })},
-		"reasoning alone is empty": {chunk(`{"index":0,"delta":{"reasoning":"abc","reasoning_content":"abc"}}`) + chunk(stop) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 3 })},
-		"refusal": {chunk(`{"index":0,"delta":{"refusal":"no"}}`) + said1("x") + chunk(stop) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 3 })},
-		"tool call": {chunk(call) + chunk(`{"index":0,"delta":{},"finish_reason":"tool_calls"}`) + doneEvent,
-			with(func(f *protocol.Facts) {
-				f.Finish, f.Complete, f.ToolCalls, f.OutputBytes = "tool_calls", true, true, 7
-			})},
-		"tool call that stops": {chunk(call) + chunk(stop) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.Complete, f.ToolCalls, f.OutputBytes = "stop", true, true, 7 })},
-		"legacy function call": {chunk(`{"index":0,"delta":{"function_call":{"name":"f","arguments":"{}"}}}`) + chunk(`{"index":0,"delta":{},"finish_reason":"function_call"}`) + doneEvent,
-			with(func(f *protocol.Facts) {
-				f.Finish, f.Complete, f.ToolCalls, f.OutputBytes = "function_call", true, true, 2
-			})},
-		"two choices": {said1("a") + chunk(`{"index":1,"delta":{"content":"b"}}`) + chunk(stop) + chunk(`{"index":1,"delta":{},"finish_reason":"stop"}`) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.Complete, f.OutputBytes = "stop", true, 2 })},
-		"one of two too long": {said1("a") + chunk(`{"index":1,"delta":{"content":"b"}}`) + chunk(`{"index":1,"delta":{},"finish_reason":"length"}`) + chunk(stop) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "length", 2 })},
-		"one of two unfinished": {said1("a") + chunk(`{"index":1,"delta":{"content":"b"}}`) + chunk(stop) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 2 })},
-		"error in the stream": {said1("a") + "data: {\"error\":{\"message\":\"m\",\"type\":\"server_error\",\"code\":\"x\"}}\n\n" + doneEvent,
-			with(func(f *protocol.Facts) { f.Failed, f.OutputBytes = "server_error", 1 })},
-		"broken chunk": {said1("a") + "data: {\"id\":\"c1\",\"choices\":[{\"ind\n\n" + chunk(stop) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 1 })},
-		"hosted search": {chunk(`{"index":0,"delta":{"content":"a","annotations":[{"type":"url_citation"}]}}`) + chunk(stop) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.Complete, f.Hosted, f.OutputBytes = "stop", true, true, 1 })},
-		"x_groq usage": {said1("a") + "data: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"x_groq\":{\"id\":\"r\",\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}}\n\n" + doneEvent,
-			with(func(f *protocol.Facts) {
-				f.Finish, f.Complete, f.OutputBytes = "stop", true, 1
-				f.Usage = &events.Usage{InputUncached: n(3), Output: n(1), Basis: events.BasisReported}
-			})},
-		"text that looks like members": {said1(`\"usage\":{\"prompt_tokens\":9},\"finish_reason\":\"length\"`) + chunk(stop) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.Complete, f.OutputBytes = "stop", true, 52 })},
-	} {
+	for name, tc := range chatStreams {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, metered(Chat{}, []byte(tc.stream))); diff != "" {
 				t.Error(diff)
@@ -156,30 +194,50 @@ func TestResponsesFacts(t *testing.T) {
 		stream string
 		want   protocol.Facts
 	}{
-		"cut": {event(`{"type":"response.created","response":{"id":"r1","model":"m","status":"in_progress"}}`) + event(`{"type":"response.output_text.delta","delta":"hé"}`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "in_progress", OutputBytes: 3}},
-		"completed": {end("completed", `"incomplete_details":null,"output":[`+message+`],"usage":{"input_tokens":1,"output_tokens":2}`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, OutputBytes: 2, Usage: &events.Usage{InputUncached: n(1), Output: n(2), Basis: events.BasisReported}}},
-		"incomplete": {end("incomplete", `"incomplete_details":{"reason":"max_output_tokens"},"output":[`+message+`]`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "incomplete", OutputBytes: 2}},
-		"failed": {end("failed", `"error":{"code":"server_error","message":"m"},"output":[]`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "failed", Failed: "server_error"}},
+		"cut": {
+			event(`{"type":"response.created","response":{"id":"r1","model":"m","status":"in_progress"}}`) + event(`{"type":"response.output_text.delta","delta":"hé"}`),
+			protocol.Facts{ID: "r1", Model: "m", Finish: "in_progress", OutputBytes: 3},
+		},
+		"completed": {
+			end("completed", `"incomplete_details":null,"output":[`+message+`],"usage":{"input_tokens":1,"output_tokens":2}`),
+			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, OutputBytes: 2, Usage: &events.Usage{InputUncached: n(1), Output: n(2), Basis: events.BasisReported}},
+		},
+		"incomplete": {
+			end("incomplete", `"incomplete_details":{"reason":"max_output_tokens"},"output":[`+message+`]`),
+			protocol.Facts{ID: "r1", Model: "m", Finish: "incomplete", OutputBytes: 2},
+		},
+		"failed": {
+			end("failed", `"error":{"code":"server_error","message":"m"},"output":[]`),
+			protocol.Facts{ID: "r1", Model: "m", Finish: "failed", Failed: "server_error"},
+		},
 		"error event":       {event(`{"type":"error","code":"rate_limit_exceeded","message":"m","param":null}`), protocol.Facts{Failed: "rate_limit_exceeded"}},
 		"error in an error": {event(`{"type":"error","error":{"type":"server_error","message":"m"}}`), protocol.Facts{Failed: "server_error"}},
 		"untyped error":     {event(`{"error":{"type":"server_error"}}`), protocol.Facts{Failed: "server_error"}},
 		"empty":             {end("completed", `"output":[]`), protocol.Facts{ID: "r1", Model: "m", Finish: "completed"}},
-		"refusal": {end("completed", `"output":[{"type":"message","content":[{"type":"refusal","refusal":"no"}]}]`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", OutputBytes: 2}},
-		"client's tool": {event(item(`{"type":"function_call","arguments":"{}"}`)) + end("completed", `"output":[]`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, ToolCalls: true}},
-		"provider's tool": {end("completed", `"output":[{"type":"web_search_call"},`+message+`]`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, Hosted: true, OutputBytes: 2}},
-		"unknown tool": {end("completed", `"output":[{"type":"x_search_call"},`+message+`]`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, Hosted: true, OutputBytes: 2}},
-		"tool search of the client's": {end("completed", `"output":[{"type":"tool_search_call","execution":"client"}]`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, ToolCalls: true}},
-		"broken event": {event(`{"type":"response.output_text.delta","delta":"`) + end("completed", `"output":[`+message+`]`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", OutputBytes: 2}},
+		"refusal": {
+			end("completed", `"output":[{"type":"message","content":[{"type":"refusal","refusal":"no"}]}]`),
+			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", OutputBytes: 2},
+		},
+		"client's tool": {
+			event(item(`{"type":"function_call","arguments":"{}"}`)) + end("completed", `"output":[]`),
+			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, ToolCalls: true},
+		},
+		"provider's tool": {
+			end("completed", `"output":[{"type":"web_search_call"},`+message+`]`),
+			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, Hosted: true, OutputBytes: 2},
+		},
+		"unknown tool": {
+			end("completed", `"output":[{"type":"x_search_call"},`+message+`]`),
+			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, Hosted: true, OutputBytes: 2},
+		},
+		"tool search of the client's": {
+			end("completed", `"output":[{"type":"tool_search_call","execution":"client"}]`),
+			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, ToolCalls: true},
+		},
+		"broken event": {
+			event(`{"type":"response.output_text.delta","delta":"`) + end("completed", `"output":[`+message+`]`),
+			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", OutputBytes: 2},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, metered(Responses{}, []byte(tc.stream))); diff != "" {
@@ -238,9 +296,9 @@ func TestDeltasDoNotAllocate(t *testing.T) {
 }
 
 func BenchmarkMeter(b *testing.B) {
-	for _, api := range []string{"chat", "responses"} {
+	for api, p := range apis() {
 		b.Run(api, func(b *testing.B) {
-			p, stream := apis()[api], deltas(api)
+			stream := deltas(api)
 			b.ReportAllocs()
 			for b.Loop() {
 				m := p.NewMeter()
