@@ -87,7 +87,7 @@ func TestChatUsageOnlyWhereAskedFor(t *testing.T) {
 }
 
 func TestChatSSE(t *testing.T) {
-	text := said1("hi")
+	text := textChunk("hi")
 	counted := "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\n"
 	last := "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":1}}\n\n"
 	for _, tc := range []struct {
@@ -201,7 +201,7 @@ func TestWhatCannotBeRendered(t *testing.T) {
 			}
 		}
 	}
-	for _, stream := range []string{"", doneEvent, said1("a") + doneEvent, said1("a") + "data: {\n\n" + chunk(stop), said1("a") + chunk(stop) + "data: {\"error\":{\"message\":\"m\"}}\n\n", "data: {\"type\":\"response.created\",\"response\":{}}\n\n"} {
+	for _, stream := range []string{"", doneEvent, textChunk("a") + doneEvent, textChunk("a") + "data: {\n\n" + chunk(stop), textChunk("a") + chunk(stop) + "data: {\"error\":{\"message\":\"m\"}}\n\n", "data: {\"type\":\"response.created\",\"response\":{}}\n\n"} {
 		for api, p := range apis() {
 			if out, err := p.ToJSON([]byte(stream)); err == nil {
 				t.Errorf("%s: %q became %s", api, stream, out)
@@ -300,6 +300,9 @@ func TestErrors(t *testing.T) {
 	}
 	events := string((Responses{}).ErrorEvent("upstream", "m", 7))
 	if !strings.Contains(events, `"type":"error","sequence_number":7,`) || !strings.Contains(events, `"type":"response.failed","sequence_number":8,`) || !strings.Contains(events, `"error":{"code":"server_error","message":"m"}`) {
+		t.Error(events)
+	}
+	if events := string((Responses{}).ErrorEvent("rate_limit", "m", 7)); !strings.Contains(events, `"error":{"code":"rate_limit_exceeded","message":"m"}`) {
 		t.Error(events)
 	}
 }
