@@ -33,7 +33,7 @@ func TestChatMeterClasses(t *testing.T) {
 		"data: not json\n\n":                                      protocol.ClassForward,
 		"data: {\"choices\":[\n\n":                                protocol.ClassForward,
 		"data: [1,2]\n\n":                                         protocol.ClassForward,
-		textChunk("hi"):                                               protocol.ClassProgress,
+		textChunk("hi"):                                           protocol.ClassProgress,
 		textChunk(`\"usage\":{\"prompt_tokens\":1},\"error\":{\"type\":\"x\"},\"choices\":[]`): protocol.ClassProgress,
 		chunk(stop): protocol.ClassProgress,
 		"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":1}}\n\n": protocol.ClassProgress,
