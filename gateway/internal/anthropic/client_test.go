@@ -92,6 +92,9 @@ func (c *client) delta(i int, d map[string]any) {
 		block["citations"] = append(list, d["citation"])
 	case "compaction_delta":
 		block["content"] = d["content"]
+		if sealed, ok := d["encrypted_content"]; ok {
+			block["encrypted_content"] = sealed
+		}
 	default:
 		c.t.Fatalf("delta of type %v", d["type"])
 	}
