@@ -24,6 +24,10 @@ type chatMeter struct {
 	refused bool
 	broken  bool
 	done    bool
+	// before is how the last chunk of a stream began, up to its choices: ids,
+	// model and the like, which the next chunk mostly repeats byte for byte.
+	before []byte
+	stream bool
 }
 
 // choice is what is known of one of the answers asked for with n.
@@ -48,7 +52,9 @@ type part struct {
 
 // NewMeter returns a meter for one stream of chunks.
 func (Chat) NewMeter() protocol.Meter {
-	return newChatMeter()
+	m := newChatMeter()
+	m.stream = true
+	return m
 }
 
 func newChatMeter() *chatMeter {
@@ -102,7 +108,12 @@ func (m *chatMeter) Event(raw []byte) protocol.Class {
 // object reads an answer or chunk: how many choices it has, and whether it
 // carries usage or an error.
 func (m *chatMeter) object(s *scanner) (choices int, counted, failed bool) {
-	s.enter('{')
+	if len(m.before) > 0 && bytes.HasPrefix(s.b, m.before) {
+		s.i = len(m.before)
+		choices = m.list(s)
+	} else {
+		s.enter('{')
+	}
 	for key, ok := s.key(); ok; key, ok = s.key() {
 		switch string(key) {
 		case "id":
@@ -114,6 +125,9 @@ func (m *chatMeter) object(s *scanner) (choices int, counted, failed bool) {
 				m.failed, failed = "error", true
 			}
 		case "choices":
+			if m.stream && !counted && !failed && choices == 0 {
+				m.before = append(m.before[:0], s.b[:s.i]...)
+			}
 			choices += m.list(s)
 		case "usage":
 			counted = s.peek() == '{' || counted

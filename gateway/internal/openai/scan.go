@@ -101,7 +101,18 @@ func (s *scanner) elem() bool {
 // quoted returns what is between the quotes of the string that starts here.
 func (s *scanner) quoted() []byte {
 	from := s.i + 1
-	for at := from; ; {
+	at := from
+	// Most strings are short; a search costs more than a look at their bytes.
+	for near := min(len(s.b), from+16); at < near; at++ {
+		if s.b[at] == '"' {
+			s.i = at + 1
+			return s.b[from:at:at]
+		}
+		if s.b[at] == '\\' {
+			break
+		}
+	}
+	for {
 		n := bytes.IndexByte(s.b[at:], '"')
 		if n < 0 {
 			s.fail()
