@@ -104,6 +104,7 @@ func (s *streamer) events(piece []byte, forward bool) {
 		if forward {
 			s.write(piece[from:to], true)
 		}
+		from = to
 	}
 	for p, ok := s.split.Next(); ok; p, ok = s.split.Next() {
 		n, carried := len(p.Raw)-s.carry, s.carry > 0
