@@ -194,6 +194,9 @@ func (s *streamer) bookEnd(terminal []byte, count bool) {
 
 // end handles the end of the upstream's stream.
 func (s *streamer) end() {
+	if s.tap != nil {
+		s.tap.finish(func(plain []byte) { s.events(plain, s.decoded) })
+	}
 	rest := bytes.Clone(s.split.Rest())
 	if !s.booked {
 		if len(rest) > 0 {
