@@ -23,8 +23,7 @@ const (
 // projector is the one goroutine that writes the tables.
 type projector struct {
 	*Store
-	path       string // the current file, "" for none
-	checkEvery time.Duration
+	path string // the current file, "" for none
 
 	f     *folder
 	q     *queue
@@ -131,6 +130,7 @@ func (p *projector) session(ctx context.Context) (err error) {
 	if p.f, err = newFolder(c, liveKeep); err != nil {
 		return err
 	}
+	p.f.before = p.o.beforeFold
 	p.pool.use(p.path)
 	p.update(func(st *status) {
 		st.applied, st.head = p.f.seq, head
@@ -222,7 +222,7 @@ var errFollow = errors.New("projections: the log stopped")
 // loop folds what the queue has: a batch when it is full, somebody waits for it
 // or it has lingered.
 func (p *projector) loop(ctx context.Context, ended <-chan error) error {
-	check := time.NewTicker(p.checkEvery)
+	check := time.NewTicker(p.o.checkEvery)
 	defer check.Stop()
 	var due <-chan time.Time
 	for {
