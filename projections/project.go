@@ -145,7 +145,7 @@ func (p *projector) session(ctx context.Context) (err error) {
 }
 
 // openCurrent opens the file and makes sure that it belongs to this log.
-func (p *projector) openCurrent(ctx context.Context) (c *conn, head uint64, err error) {
+func (p *projector) openCurrent(ctx context.Context) (*conn, uint64, error) {
 	b, err := p.o.Log.Bounds(ctx)
 	if err != nil {
 		return nil, 0, fmt.Errorf("projections: the log cannot be read: %w", err)
@@ -153,21 +153,30 @@ func (p *projector) openCurrent(ctx context.Context) (c *conn, head uint64, err 
 	if p.path == "" {
 		return nil, 0, &unusable{}
 	}
-	if c, err = openWriter(p.path); err != nil {
+	c, err := openWriter(p.path)
+	if err != nil {
 		return nil, 0, err
 	}
-	defer func() {
-		if err != nil {
-			_ = c.close() // the first error is the one to tell
-		}
-	}()
-	if changed := changedTables(c); c.err != nil || len(changed) > 0 {
-		if c.err != nil && !errors.Is(c.err, sqlite3.ERROR) { // ERROR: there is no such table
-			return nil, 0, c.err
-		}
-		return nil, 0, &unusable{fmt.Sprintf("another version made the tables %v", changed)}
+	if err = checkVersions(c); err == nil {
+		err = p.checkOrigin(ctx, c, b)
 	}
-	return c, b.Last, p.checkOrigin(ctx, c, b)
+	if err != nil {
+		_ = c.close() // the first error is the one to tell
+		return nil, 0, err
+	}
+	return c, b.Last, nil
+}
+
+// checkVersions compares the tables of the file with ours.
+func checkVersions(c *conn) error {
+	changed := changedTables(c)
+	if c.err != nil && !errors.Is(c.err, sqlite3.ERROR) { // ERROR: there is no such table
+		return c.err
+	}
+	if len(changed) > 0 {
+		return &unusable{fmt.Sprintf("another version made the tables %v", changed)}
+	}
+	return nil
 }
 
 // checkOrigin compares the log with the one that the tables were folded from.
