@@ -31,6 +31,8 @@ func (m overviewModel) status() condition {
 		return condition{levelBusy, "Rebuilding the tables", "Event " + count(db.Applied) + " of " + count(db.Head) + " is in; numbers grow until the end is reached."}
 	case db.State == "catching_up":
 		return condition{levelBusy, "Catching up", "Event " + count(db.Applied) + " of " + count(db.Head) + " is in; " + waiting(db) + "."}
+	case db.State == "live" && db.Head == 0:
+		return condition{levelOK, "All is well", "The log is empty: nothing has happened yet."}
 	case db.State == "live":
 		return condition{levelOK, "All is well", "Every call is an event, and every event up to " + count(db.Applied) + " is in these numbers."}
 	}
@@ -124,6 +126,19 @@ func circuitClass(circuit string) string {
 		return levelBad
 	}
 	return levelBusy
+}
+
+// circuitWords say what a circuit does, since closed is the good one.
+func circuitWords(circuit string) string {
+	switch circuit {
+	case "closed":
+		return "calls pass"
+	case "open":
+		return "calls are kept away"
+	case "half_open":
+		return "one call probes"
+	}
+	return "no word on calls"
 }
 
 func lastError(u upstreamState) string {
