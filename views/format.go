@@ -50,7 +50,7 @@ func short(n int64) string {
 		name string
 	}{{1e18, " E"}, {1e15, " P"}, {1e12, " T"}, {1e9, " G"}, {1e6, " M"}, {1e3, " k"}}
 	for _, u := range units {
-		if n >= u.size || -n >= u.size {
+		if from := u.size - u.size/2000; n >= from || -n >= from { // what rounds up to 1.00 of it, too
 			return figures(float64(n)/float64(u.size)) + u.name
 		}
 	}

@@ -188,6 +188,10 @@ func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, newSource(), func(o *Options) { o.Streams = 2 })
 	srv := serve(t, c)
+	res, err := srv.Client().Head(srv.URL + "/events") // asks only whether there is one
+	if err != nil || res.StatusCode != 200 || res.Body.Close() != nil {
+		t.Fatal(res, err)
+	}
 	one, two := open(t, srv, "1h"), open(t, srv, "24h")
 	one.next()
 	two.next()
@@ -233,7 +237,12 @@ func TestCloseGivesUpWithItsContext(t *testing.T) {
 	c := newConsole(t, s)
 	srv := serve(t, c)
 	ended := make(chan struct{})
-	go func() { defer close(ended); _, _ = srv.Client().Get(srv.URL + "/events") }()
+	go func() {
+		defer close(ended)
+		if res, err := srv.Client().Get(srv.URL + "/events"); err == nil {
+			_ = res.Body.Close()
+		}
+	}()
 	for s.asked.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}

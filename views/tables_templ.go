@@ -218,7 +218,7 @@ func registryCard(r projections.Registry, goal float64) templ.Component {
 					}
 					return nil
 				})
-				templ_7745c5c3_Err = scroll("Token registry").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = scroll("Token registry, table").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1486,7 +1486,7 @@ func recentCard(recent []projections.Recent) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = scroll("Recent calls").Render(templ.WithChildren(ctx, templ_7745c5c3_Var69), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = scroll("Recent calls, table").Render(templ.WithChildren(ctx, templ_7745c5c3_Var69), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

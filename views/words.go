@@ -2,6 +2,7 @@ package views
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/icyloom/icyloom/projections"
 	"github.com/icyloom/icyloom/views/internal/sketch"
@@ -22,11 +23,11 @@ func (m overviewModel) status() condition {
 	db := m.d.DB
 	switch {
 	case m.failure != "":
-		return condition{levelBad, "The numbers could not be read", m.failure + ". This page asks again by itself."}
+		return condition{levelBad, "The numbers could not be read", sentence(m.failure) + " This page asks again by itself."}
 	case db.State == "stalled":
-		return condition{levelBad, "The tables have stalled", "Numbers stand still at event " + count(db.Applied) + ": " + because(db.Error) + "."}
+		return condition{levelBad, "The tables have stalled", "Numbers stand still at event " + count(db.Applied) + ": " + sentence(because(db.Error))}
 	case m.degraded != "":
-		return condition{levelBad, "Facts do not reach the log", m.degraded + ". Calls are still answered."}
+		return condition{levelBad, "Facts do not reach the log", sentence(m.degraded) + " Calls are still answered."}
 	case db.State == "rebuilding":
 		return condition{levelBusy, "Rebuilding the tables", "Event " + count(db.Applied) + " of " + count(db.Head) + " is in; numbers grow until the end is reached."}
 	case db.State == "catching_up":
@@ -38,6 +39,9 @@ func (m overviewModel) status() condition {
 	}
 	return condition{levelBusy, "State of the tables: " + spoken(db.State), "Event " + count(db.Applied) + " of " + count(db.Head) + " is in."}
 }
+
+// sentence ends what someone else wrote with one full stop.
+func sentence(s string) string { return strings.TrimRight(s, ". \n") + "." }
 
 func because(reason string) string {
 	if reason == "" {
@@ -78,7 +82,7 @@ func warningsOf(d projections.Dashboard, degraded string) []warning {
 	var list []warning
 	add := func(title, words string) { list = append(list, warning{title, words}) }
 	if degraded != "" {
-		add("The log is degraded.", degraded+".")
+		add("The log is degraded.", sentence(degraded))
 	}
 	if d.DB.Applied > d.DB.Head {
 		add("The tables are ahead of the log.", "They hold event "+count(d.DB.Applied)+", and the log ends at "+count(d.DB.Head)+": was it replaced by an older one?")
@@ -93,7 +97,7 @@ func warningsOf(d projections.Dashboard, degraded string) []warning {
 		add(things(d.KPI.EstimatedCalls, "call")+" without reported usage.", "Theirs was estimated, so it is in none of the token figures.")
 	}
 	if d.DB.Notice != "" {
-		add("Repaired at the last start.", d.DB.Notice)
+		add("Repaired at the last start.", sentence(d.DB.Notice))
 	}
 	return list
 }
