@@ -179,7 +179,11 @@ type Recent struct {
 	Upstream         string    `json:"upstream"`
 	Model            string    `json:"model"`
 	Outcome          string    `json:"outcome"`
-	Why              string    `json:"why"` // of a miss or bypass: what differed, or why
+	// Why is, of a miss, the first part that differs from the nearest answer
+	// kept (model, system, tools, message n, params), or expired, evicted, scope
+	// (the same request under other credentials or headers) or new (nothing
+	// comparable); of a bypass, an error and a cut its reason.
+	Why              string `json:"why"`
 	TokensPaid       *int64    `json:"tokens_paid"`
 	TokensSaved      *int64    `json:"tokens_saved"`
 	CostPaidNanoUSD  *int64    `json:"cost_paid_nusd"`
@@ -194,7 +198,8 @@ type DB struct {
 	Head    uint64 `json:"head"`
 	// LagUS is the age of the oldest event not folded yet; 0 when there is none.
 	LagUS int64 `json:"lag_us"`
-	// State is live, catching_up, rebuilding or stalled; Error says why it stalled.
+	// State is live, catching_up, rebuilding or stalled; Error says why it
+	// stalled. A file opened for reading only is in state file.
 	State string `json:"state"`
 	Error string `json:"error,omitempty"`
 	Bytes int64  `json:"bytes"`

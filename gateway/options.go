@@ -1,0 +1,223 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/icyloom/icyloom/events"
+	"github.com/icyloom/icyloom/gateway/cache"
+	"github.com/icyloom/icyloom/gateway/pricing"
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxBodyBytes     = 64 << 20
+	DefaultFirstByteTimeout = 120 * time.Second
+	DefaultChunkTimeout     = 60 * time.Second
+	DefaultFailures         = 5
+	DefaultReset            = 30 * time.Second
+	DefaultTTL              = 24 * time.Hour
+	DefaultHotBytes         = 64 << 20
+)
+
+// Family is the protocol family an upstream speaks.
+type Family string
+
+// The families.
+const (
+	FamilyOpenAI    Family = "openai"    // chat completions, responses, embeddings, models
+	FamilyAnthropic Family = "anthropic" // messages, count_tokens
+)
+
+// Options of New. Only Log is required; a zero field takes the default named
+// beside it.
+type Options struct {
+	// Log takes one llm.call event a request, and upstream.state events.
+	Log events.Appender
+	// Bodies keeps cached answers; nil: they live in memory only.
+	Bodies events.Bodies
+	// Node goes into every event.
+	Node string
+	// Upstreams in order of preference where their priorities are equal. None is
+	// allowed: then every request is answered with an error that says so.
+	Upstreams []Upstream
+	// Defaults names the upstream of an API family when nothing else chose one.
+	Defaults map[Family]string
+	Cache    CacheOptions
+	// MaxBodyBytes bounds a request body, as sent and as decoded (64 MiB).
+	MaxBodyBytes int64
+	// FirstByteTimeout is how long an upstream may take until its answer has a
+	// first byte of content, ChunkTimeout how long between two pieces of it
+	// (120 s, 60 s). Comments of a stream are not content.
+	FirstByteTimeout, ChunkTimeout time.Duration
+	Breaker                        Breaker
+	// Prices prices usage; nil: no event has a cost.
+	Prices *pricing.Table
+	// Health says whether the parts behind the gateway are well; nil: they are.
+	Health func() (ok bool, detail string)
+	// Now is the clock of events, ages and expiry (time.Now).
+	Now func() time.Time
+	// Logger takes what an operator should see (discarded).
+	Logger *slog.Logger
+	// Transport calls upstreams. nil: one of the gateway's own, which Close shuts.
+	Transport http.RoundTripper
+}
+
+// Upstream is an LLM API.
+type Upstream struct {
+	// Name is how configuration, URL prefixes and events call it:
+	// [a-z0-9][a-z0-9_-]{0,63}, and not the first segment of one of our own paths.
+	Name string
+	// BaseURL is http or https, without query; it may end in /v1 or not.
+	BaseURL string
+	Family  Family
+	// Priority decides between upstreams that offer the same model: 1 is asked
+	// before 2, and 0 counts as last.
+	Priority int
+	// Models are patterns of the models it offers; * stands for any run of
+	// characters, ? for one.
+	Models []string
+	// APIKey replaces the client's credentials; "" passes them through.
+	APIKey string
+}
+
+// Breaker says when an upstream is left alone.
+type Breaker struct {
+	// Failures is how many in a row open the circuit (5); negative: none does.
+	Failures int
+	// Reset is how long it stays open before one request may try again (30 s).
+	Reset time.Duration
+}
+
+// CacheOptions of the answer cache.
+type CacheOptions struct {
+	// Match is how requests are compared: exact or safe (safe).
+	Match cache.Match
+	// TTL is how long an answer is kept (24 h).
+	TTL time.Duration
+	// Scope is who shares answers: those with the same credentials, or all
+	// (credential).
+	Scope cache.Scope
+	// ToolCalls keeps answers that call tools as well. They would be replayed with
+	// ids that the conversation already holds, so New refuses it for now.
+	ToolCalls bool
+	// Coalesce and Shadow are refused by New: this version has neither.
+	Coalesce bool
+	Shadow   string
+	// Secret keys the hashes that leave the process, so that a short prompt or a
+	// credential cannot be guessed from them. One per home, kept in it.
+	Secret []byte
+	// HotBytes is the memory for answers in use (64 MiB).
+	HotBytes int64
+	// SharedBodies is set when other processes write to Bodies too: each miss then
+	// asks Bodies, rather than the index of keys made at the start.
+	SharedBodies bool
+}
+
+var (
+	validName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+	errNoLog  = errors.New("gateway: Options.Log is not set")
+)
+
+// reserved are first segments of the gateway's own paths.
+var reserved = map[string]bool{"v1": true, "healthz": true, "state": true, "metrics": true, "ws": true}
+
+// withDefaults checks o and fills in what it leaves open. The error lists
+// every fault.
+func (o Options) withDefaults() (Options, error) {
+	var faults []error
+	if o.Log == nil {
+		faults = append(faults, errNoLog)
+	}
+	setDefault(&o.MaxBodyBytes, DefaultMaxBodyBytes)
+	setDefault(&o.FirstByteTimeout, DefaultFirstByteTimeout)
+	setDefault(&o.ChunkTimeout, DefaultChunkTimeout)
+	setDefault(&o.Breaker.Failures, DefaultFailures)
+	setDefault(&o.Breaker.Reset, DefaultReset)
+	setDefault(&o.Cache.TTL, DefaultTTL)
+	setDefault(&o.Cache.HotBytes, DefaultHotBytes)
+	setDefault(&o.Cache.Match, cache.MatchSafe)
+	setDefault(&o.Cache.Scope, cache.ScopeCredential)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.MaxBodyBytes < 0 || o.FirstByteTimeout < 0 || o.ChunkTimeout < 0 || o.Breaker.Reset < 0 || o.Cache.TTL < 0 || o.Cache.HotBytes < 0 {
+		faults = append(faults, errors.New("gateway: a limit or duration is negative"))
+	}
+	faults = append(faults, o.Cache.check(), o.checkUpstreams())
+	return o, errors.Join(faults...)
+}
+
+func setDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+func (c CacheOptions) check() error {
+	var faults []error
+	if c.Match != cache.MatchExact && c.Match != cache.MatchSafe {
+		faults = append(faults, fmt.Errorf("gateway: cache.match %q is not available: use exact or safe", c.Match))
+	}
+	if c.Scope != cache.ScopeCredential && c.Scope != cache.ScopeShared {
+		faults = append(faults, fmt.Errorf("gateway: cache.scope %q is unknown: use credential or shared", c.Scope))
+	}
+	for _, no := range []struct {
+		set  bool
+		name string
+	}{{c.ToolCalls, "cache.tool_calls"}, {c.Coalesce, "cache.coalesce"}, {c.Shadow != "", "cache.shadow"}} {
+		if no.set {
+			faults = append(faults, fmt.Errorf("gateway: %s is not available in this version: leave it out", no.name))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (o Options) checkUpstreams() error {
+	var faults []error
+	seen := map[string]bool{}
+	for _, u := range o.Upstreams {
+		faults = append(faults, u.check())
+		if seen[u.Name] {
+			faults = append(faults, fmt.Errorf("gateway: upstream %q is given twice", u.Name))
+		}
+		seen[u.Name] = true
+	}
+	for family, name := range o.Defaults {
+		if family != FamilyOpenAI && family != FamilyAnthropic {
+			faults = append(faults, fmt.Errorf("gateway: default for unknown family %q: use openai or anthropic", family))
+		}
+		if !seen[name] {
+			faults = append(faults, fmt.Errorf("gateway: the default upstream %q of family %s is not configured", name, family))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (u Upstream) check() error {
+	if !validName.MatchString(u.Name) || reserved[u.Name] {
+		return fmt.Errorf("gateway: %q cannot be an upstream's name: use lower-case letters, digits, - and _, and none of v1, healthz, state, metrics, ws", u.Name)
+	}
+	base, err := url.Parse(u.BaseURL)
+	switch {
+	case err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https":
+		return fmt.Errorf("gateway: upstream %s: base_url must be an http or https URL with a host", u.Name)
+	case base.RawQuery != "" || base.Fragment != "" || base.User != nil:
+		return fmt.Errorf("gateway: upstream %s: base_url must not have a query, a fragment or credentials", u.Name)
+	case u.Family != FamilyOpenAI && u.Family != FamilyAnthropic:
+		return fmt.Errorf("gateway: upstream %s: family %q is unknown: use openai or anthropic", u.Name, u.Family)
+	case strings.ContainsAny(u.APIKey, "\r\n\x00"):
+		return fmt.Errorf("gateway: upstream %s: the API key holds a line break", u.Name)
+	}
+	return nil
+}

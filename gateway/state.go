@@ -1,0 +1,54 @@
+package gateway
+
+import "time"
+
+// The states of a circuit.
+const (
+	CircuitClosed   = "closed"    // requests go through
+	CircuitOpen     = "open"      // requests are refused until the reset time
+	CircuitHalfOpen = "half_open" // one request is trying
+)
+
+// State is what GET /state shows, as of now.
+type State struct {
+	Status    string          `json:"status"` // ok or degraded
+	Detail    string          `json:"detail,omitempty"`
+	Since     time.Time       `json:"since"` // when the gateway was made
+	InFlight  int64           `json:"in_flight"`
+	Upstreams []UpstreamState `json:"upstreams"`
+	Cache     CacheState      `json:"cache"`
+}
+
+// UpstreamState is one upstream, as of now.
+type UpstreamState struct {
+	Name    string   `json:"name"`
+	Family  Family   `json:"family"`
+	BaseURL string   `json:"base_url"`
+	Models  []string `json:"models,omitempty"`
+	// Default lists the families whose default it is.
+	Default  []Family `json:"default,omitempty"`
+	OwnKey   bool     `json:"own_key"` // its API key replaces the client's
+	Circuit  string   `json:"circuit"`
+	Failures int      `json:"failures"` // in a row
+	// RetryAt is when an open circuit lets one request try.
+	RetryAt  *time.Time `json:"retry_at,omitempty"`
+	InFlight int64      `json:"in_flight"`
+	Requests int64      `json:"requests"` // calls made since the start
+	// LastStatus is the latest answer's HTTP status, 0 when there was none.
+	LastStatus int        `json:"last_status,omitempty"`
+	LastAt     *time.Time `json:"last_at,omitempty"`
+	// LastError is the latest failure in one word, with its time.
+	LastError   string     `json:"last_error,omitempty"`
+	LastErrorAt *time.Time `json:"last_error_at,omitempty"`
+}
+
+// CacheState is the answer cache, as of now.
+type CacheState struct {
+	Match    string `json:"match"`
+	Scope    string `json:"scope"`
+	TTLMS    int64  `json:"ttl_ms"`
+	HotBytes int64  `json:"hot_bytes"`
+	HotLimit int64  `json:"hot_limit_bytes"`
+	Known    int    `json:"known"`   // bodies in the index of keys
+	Dropped  int64  `json:"dropped"` // answers not kept because the writer was behind
+}
