@@ -13,7 +13,7 @@ import (
 
 // completion is a chat.completion being folded from chunks.
 type completion struct {
-	head    object // top-level members but for those below
+	head    node // top-level members but for those below
 	usage   []byte
 	choices []*folded
 }
@@ -29,7 +29,7 @@ type folded struct {
 // ToJSON folds chunks into one chat.completion. The last usage object holds.
 // It fails for a stream that holds an error, no choice or an unfinished one.
 func (Chat) ToJSON(stream []byte) ([]byte, error) {
-	var c completion
+	c := completion{head: node{kind: '{'}}
 	for raw := range sse.Events(stream) {
 		_, data := sse.Fields(raw)
 		data = bytes.TrimSpace(data)
@@ -78,15 +78,13 @@ func (c *completion) chunk(data []byte) error {
 // top keeps what names the answer as it was first said, and of anything else
 // what was said last.
 func (c *completion) top(m member) {
-	have := c.head.get(m.name)
+	have := c.head.member(m.name)
 	switch {
-	case have == nil || empty(have):
-		if have == nil || !empty(m.value) {
-			c.head.set(m.name, m.value)
-		}
-	case m.name == "id", m.name == "created", m.name == "model", empty(m.value):
-	default:
-		c.head.set(m.name, m.value)
+	case have == nil:
+		c.head.add(m.name, &node{raw: m.value})
+	case empty(m.value):
+	case empty(have.raw), m.name != "id" && m.name != "created" && m.name != "model":
+		have.raw = m.value
 	}
 }
 
@@ -149,22 +147,25 @@ func (c *completion) render() ([]byte, error) {
 		choices[i] = f.render()
 	}
 	out := object{{"id", []byte(`""`)}, {"object", []byte(`"chat.completion"`)}, {"created", []byte("0")}, {"model", []byte(`""`)}}
-	for _, name := range []string{"id", "created", "model"} {
-		if value := c.head.get(name); value != nil {
-			out.set(name, value)
+	var rest object
+	for _, f := range c.head.fields {
+		switch f.name {
+		case "id", "created", "model":
+			out.set(f.name, f.value.raw)
+		default:
+			rest = append(rest, member{f.name, f.value.raw})
 		}
 	}
 	out = append(out, member{"choices", array(choices...)})
 	if c.usage != nil {
 		out = append(out, member{"usage", c.usage})
 	}
-	out = append(out, c.head.without("id", "created", "model")...)
-	return out.raw(), nil
+	return append(out, rest...).raw(), nil
 }
 
 func (f *folded) render() []byte {
 	if f.message.member("content") == nil {
-		f.message.fields = append(f.message.fields, field{"content", &node{raw: []byte("null")}})
+		f.message.add("content", &node{raw: []byte("null")})
 	}
 	if calls := f.message.member("tool_calls"); calls != nil && calls.is('[') {
 		for _, call := range calls.elems {

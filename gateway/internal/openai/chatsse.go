@@ -16,6 +16,9 @@ type chunks struct {
 	// usage asks for "usage": null on every chunk, as OpenAI does where usage
 	// was asked for.
 	usage bool
+	// limit is the size over which nothing more is written and over is set.
+	limit int
+	over  bool
 }
 
 // ToSSE renders a chat.completion as chunks: for each choice its role and lesser
@@ -38,7 +41,7 @@ func (Chat) ToSSE(body []byte, r protocol.Replay) ([]byte, error) {
 		return nil, errors.New("chat: the answer holds no choice")
 	}
 	usage := o.get("usage")
-	c := chunks{out: make([]byte, 0, 2*len(flat)+1024), usage: r.IncludeUsage && !empty(usage)}
+	c := chunks{out: make([]byte, 0, 2*len(flat)+1024), usage: r.IncludeUsage && !empty(usage), limit: longest(flat)}
 	c.split(o)
 	for i, raw := range choices {
 		if err := c.choice(i, raw); err != nil {
@@ -47,6 +50,9 @@ func (Chat) ToSSE(body []byte, r protocol.Replay) ([]byte, error) {
 	}
 	if c.usage {
 		c.write(append(c.head.without(), member{"choices", []byte("[]")}, member{"usage", usage}))
+	}
+	if c.over {
+		return nil, fmt.Errorf("chat: %w", errTooLong)
 	}
 	return sse.Append(c.out, "", []byte("[DONE]")), nil
 }
@@ -66,6 +72,9 @@ func (c *chunks) split(o object) {
 }
 
 func (c *chunks) write(chunk object) {
+	if c.over = c.over || len(c.out) > c.limit; c.over {
+		return
+	}
 	c.out = append(chunk.appendTo(append(c.out, "data: "...)), "\n\n"...)
 }
 

@@ -12,6 +12,8 @@ type node struct {
 	fields []field
 	elems  []*node
 	kind   byte // '{' or '[' once taken apart
+	// byName finds the fields where they are more than a few.
+	byName map[string]*node
 }
 
 type field struct {
@@ -91,7 +93,7 @@ func (n *node) is(open byte) bool {
 	}
 	o, _ := parse(n.raw)
 	for _, m := range o {
-		n.fields = append(n.fields, field{m.name, &node{raw: m.value}})
+		n.add(m.name, &node{raw: m.value})
 	}
 	n.raw = nil
 	return true
@@ -99,12 +101,29 @@ func (n *node) is(open byte) bool {
 
 // member returns an object's member, nil when it has none.
 func (n *node) member(name string) *node {
+	if n.byName != nil {
+		return n.byName[name]
+	}
 	for i := range n.fields {
 		if n.fields[i].name == name {
 			return n.fields[i].value
 		}
 	}
 	return nil
+}
+
+// add appends a member that the object lacks.
+func (n *node) add(name string, value *node) {
+	n.fields = append(n.fields, field{name, value})
+	switch {
+	case n.byName != nil:
+		n.byName[name] = value
+	case len(n.fields) > few:
+		n.byName = make(map[string]*node)
+		for _, f := range n.fields {
+			n.byName[f.name] = f.value
+		}
+	}
 }
 
 func (n *node) foldObject(src []byte) {
@@ -114,7 +133,7 @@ func (n *node) foldObject(src []byte) {
 			to.fold(m.name, m.value)
 			continue
 		}
-		n.fields = append(n.fields, field{m.name, &node{raw: m.value}})
+		n.add(m.name, &node{raw: m.value})
 	}
 }
 

@@ -8,7 +8,14 @@ import (
 	"strconv"
 )
 
-var errNotObject = errors.New("not a JSON object")
+var (
+	errNotObject = errors.New("not a JSON object")
+	errTooLong   = errors.New("the rendered stream outgrows its answer")
+)
+
+// longest is the size up to which an answer is rendered as a stream. What every
+// event repeats is small, unless an answer is made to be repeated.
+func longest(answer []byte) int { return 32*len(answer) + 1<<18 }
 
 // member is one name and value of an object; name is as written between quotes.
 type member struct {
@@ -18,6 +25,9 @@ type member struct {
 
 // object is a JSON object in the order it was written, its values untouched.
 type object []member
+
+// few is the number of members up to which looking at each beats a map.
+const few = 32
 
 // compact checks that raw is valid JSON and returns it without blank space.
 func compact(raw []byte) ([]byte, error) {
@@ -38,8 +48,25 @@ func parse(raw []byte) (object, error) {
 	}
 	s.enter('{')
 	var o object
+	var at map[string]int
 	for key, ok := s.key(); ok; key, ok = s.key() {
-		o.set(string(key), s.value())
+		name := string(key)
+		if len(o) < few {
+			o.set(name, s.value())
+			continue
+		}
+		if at == nil {
+			at = make(map[string]int)
+			for i := range o {
+				at[o[i].name] = i
+			}
+		}
+		if i, ok := at[name]; ok {
+			o[i].value = s.value()
+			continue
+		}
+		at[name] = len(o)
+		o = append(o, member{name, s.value()})
 	}
 	if s.bad {
 		return nil, errNotObject

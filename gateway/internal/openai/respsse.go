@@ -11,6 +11,9 @@ import (
 type emitter struct {
 	out []byte
 	seq int
+	// limit is the size over which nothing more is written and over is set.
+	limit int
+	over  bool
 }
 
 // ToSSE renders a response as its events: created, in_progress, for every item
@@ -30,7 +33,7 @@ func (Responses) ToSSE(body []byte, _ protocol.Replay) ([]byte, error) {
 	default:
 		return nil, errors.New("responses: the answer is not a finished response")
 	}
-	e := &emitter{out: make([]byte, 0, 3*len(flat)+1024)}
+	e := &emitter{out: make([]byte, 0, 3*len(flat)+1024), limit: longest(flat)}
 	begun := o.with("status", []byte(`"in_progress"`)).with("output", []byte("[]"))
 	for _, name := range []string{"usage", "completed_at", "error", "incomplete_details"} {
 		if begun.get(name) != nil {
@@ -45,10 +48,16 @@ func (Responses) ToSSE(body []byte, _ protocol.Replay) ([]byte, error) {
 		}
 	}
 	e.emit("response."+status, member{"response", flat})
+	if e.over {
+		return nil, fmt.Errorf("responses: %w", errTooLong)
+	}
 	return e.out, nil
 }
 
 func (e *emitter) emit(kind string, members ...member) {
+	if e.over = e.over || len(e.out) > e.limit; e.over {
+		return
+	}
 	o := append(object{{"type", quoted(kind)}, {"sequence_number", integer(e.seq)}}, members...)
 	e.seq++
 	e.out = append(append(append(e.out, "event: "...), kind...), "\ndata: "...)
