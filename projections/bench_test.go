@@ -1,14 +1,26 @@
+//go:build unix
+
 package projections
 
 import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
 )
+
+// cpu returns the processor time that the process has used.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
 
 // BenchmarkRebuild folds a log from zero, against inserting the same rows of
 // log_index and ledger_entries from memory into a file made the same way.
@@ -17,10 +29,13 @@ func BenchmarkRebuild(b *testing.B) {
 	l := newFakeLog(traffic(n, 6*time.Second)...)
 	l.batch = 1000
 	for b.Loop() {
-		res, err := Build(b.Context(), BuildOptions{Log: l, File: filepath.Join(b.TempDir(), "x.db")})
+		used := cpu()
+		res, err := build(b.Context(), BuildOptions{Log: l, File: filepath.Join(b.TempDir(), "x.db")})
 		if err != nil {
 			b.Fatal(err)
 		}
+		used = cpu() - used
+		b.ReportMetric(float64(used.Microseconds())/n, "cpu-µs/event")
 		floor := rawInsert(b, n)
 		b.ReportMetric(n/res.Elapsed.Seconds(), "events/s")
 		b.ReportMetric(n/floor.Seconds(), "floor-rows/s")
@@ -83,6 +98,7 @@ func BenchmarkLiveFold(b *testing.B) {
 			}
 			var d decoder
 			n := 0
+			var used time.Duration
 			for b.Loop() {
 				if n+size > len(l.recs) {
 					n = 0
@@ -92,11 +108,18 @@ func BenchmarkLiveFold(b *testing.B) {
 					recs[i].Seq = f.seq + 1 + uint64(i)
 					recs[i].Event.ID = fmt.Sprintf("01K%023d", recs[i].Seq)
 				}
-				if _, err := f.batch(d.items(recs)); err != nil {
+				began := cpu()
+				items, err := d.items(recs)
+				if err != nil {
 					b.Fatal(err)
 				}
+				if _, err := f.batch(items); err != nil {
+					b.Fatal(err)
+				}
+				used += cpu() - began
 				n += size
 			}
+			b.ReportMetric(float64(used.Microseconds())/float64(b.N*size), "cpu-µs/event")
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*size), "µs/event")
 			if err := c.close(); err != nil {
 				b.Fatal(err)

@@ -139,8 +139,12 @@ func (b *builder) read(ctx context.Context) error {
 		defer close(batches)
 		var d decoder
 		failed <- b.o.Log.Read(ctx, 1, b.until, func(recs []events.Record) error {
+			items, err := d.items(recs)
+			if err != nil {
+				return err
+			}
 			select {
-			case batches <- d.items(recs):
+			case batches <- items:
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()

@@ -23,8 +23,7 @@ const (
 // projector is the one goroutine that writes the tables.
 type projector struct {
 	*Store
-	path       string // the current file, "" for none
-	checkEvery time.Duration
+	path string // the current file, "" for none
 
 	f     *folder
 	q     *queue
@@ -131,6 +130,7 @@ func (p *projector) session(ctx context.Context) (err error) {
 	if p.f, err = newFolder(c, liveKeep); err != nil {
 		return err
 	}
+	p.f.before = p.o.beforeFold
 	p.pool.use(p.path)
 	p.update(func(st *status) {
 		st.applied, st.head = p.f.seq, head
@@ -145,7 +145,7 @@ func (p *projector) session(ctx context.Context) (err error) {
 }
 
 // openCurrent opens the file and makes sure that it belongs to this log.
-func (p *projector) openCurrent(ctx context.Context) (c *conn, head uint64, err error) {
+func (p *projector) openCurrent(ctx context.Context) (*conn, uint64, error) {
 	b, err := p.o.Log.Bounds(ctx)
 	if err != nil {
 		return nil, 0, fmt.Errorf("projections: the log cannot be read: %w", err)
@@ -153,21 +153,30 @@ func (p *projector) openCurrent(ctx context.Context) (c *conn, head uint64, err 
 	if p.path == "" {
 		return nil, 0, &unusable{}
 	}
-	if c, err = openWriter(p.path); err != nil {
+	c, err := openWriter(p.path)
+	if err != nil {
 		return nil, 0, err
 	}
-	defer func() {
-		if err != nil {
-			_ = c.close() // the first error is the one to tell
-		}
-	}()
-	if changed := changedTables(c); c.err != nil || len(changed) > 0 {
-		if c.err != nil && !errors.Is(c.err, sqlite3.ERROR) { // ERROR: there is no such table
-			return nil, 0, c.err
-		}
-		return nil, 0, &unusable{fmt.Sprintf("another version made the tables %v", changed)}
+	if err = checkVersions(c); err == nil {
+		err = p.checkOrigin(ctx, c, b)
 	}
-	return c, b.Last, p.checkOrigin(ctx, c, b)
+	if err != nil {
+		_ = c.close() // the first error is the one to tell
+		return nil, 0, err
+	}
+	return c, b.Last, nil
+}
+
+// checkVersions compares the tables of the file with ours.
+func checkVersions(c *conn) error {
+	changed := changedTables(c)
+	if c.err != nil && !errors.Is(c.err, sqlite3.ERROR) { // ERROR: there is no such table
+		return c.err
+	}
+	if len(changed) > 0 {
+		return &unusable{fmt.Sprintf("another version made the tables %v", changed)}
+	}
+	return nil
 }
 
 // checkOrigin compares the log with the one that the tables were folded from.
@@ -222,7 +231,7 @@ var errFollow = errors.New("projections: the log stopped")
 // loop folds what the queue has: a batch when it is full, somebody waits for it
 // or it has lingered.
 func (p *projector) loop(ctx context.Context, ended <-chan error) error {
-	check := time.NewTicker(p.checkEvery)
+	check := time.NewTicker(p.o.checkEvery)
 	defer check.Stop()
 	var due <-chan time.Time
 	for {
