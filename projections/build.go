@@ -17,7 +17,7 @@ const (
 	// buildBatch is how many events a rebuild folds in one transaction.
 	buildBatch = 10_000
 	// buildKeep is how many rows of each table a rebuild holds in memory.
-	buildKeep = 32_768
+	buildKeep = 65_536
 	// buildIDs is how many ids a rebuild remembers, twice.
 	buildIDs = 131_072
 	// lateRun is how many events in a row must be later than UntilTime to be

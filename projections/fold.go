@@ -71,6 +71,11 @@ func (f *folder) reload() {
 		return true
 	})
 	f.loadState()
+	if f.seq == 0 { // there is nothing to read yet
+		f.minutes.partial, f.longer.partial, f.minuteShares.partial, f.otherShares.partial = false, false, false, false
+		f.surfaces.partial, f.sessions.partial, f.clients.partial = false, false, false
+		f.upstreams.partial, f.cache.partial = false, false
+	}
 }
 
 // begin opens the transaction of a batch.

@@ -14,6 +14,9 @@ import (
 // liveKeep is how many rows of each table the projector holds in memory.
 const liveKeep = 4096
 
+// busyBatch is how many events in one batch are taken for load.
+const busyBatch = 100
+
 // Bounds of the pause before the projector tries again.
 const (
 	minPause = 50 * time.Millisecond
@@ -25,9 +28,10 @@ type projector struct {
 	*Store
 	path string // the current file, "" for none
 
-	f     *folder
-	q     *queue
-	stuck uint64 // where the queue was when the last check found it behind
+	f       *folder
+	q       *queue
+	batched int    // events of the last batch
+	stuck   uint64 // where the queue was when the last check found it behind
 }
 
 // unusable says why the tables must be rebuilt.
@@ -225,6 +229,15 @@ func (p *projector) follow(ctx context.Context) error {
 	return err
 }
 
+// linger is how long to wait for a batch to grow. Under load it is longer:
+// what a batch costs by itself is then shared by more events.
+func (p *projector) linger() time.Duration {
+	if p.batched >= busyBatch {
+		return p.o.Linger * 5 / 2
+	}
+	return p.o.Linger
+}
+
 // errFollow: following the log ended by itself.
 var errFollow = errors.New("projections: the log stopped")
 
@@ -268,7 +281,7 @@ func (p *projector) loop(ctx context.Context, ended <-chan error) error {
 				return err
 			}
 		case n > 0 && due == nil:
-			due = time.After(p.o.Linger)
+			due = time.After(p.linger())
 			p.behind()
 		}
 	}
@@ -341,6 +354,7 @@ func (p *projector) foldBatch(items []item) error {
 		p.status.oldest = time.UnixMicro(first.v)
 	}
 	p.mu.Unlock()
+	p.batched = len(items)
 	n, err := p.f.batch(items)
 	if err != nil && n > 0 {
 		if _, again := p.f.batch(items[:n]); again != nil {

@@ -60,7 +60,8 @@ func randomTime(t *rapid.T, i int) time.Time {
 			return base.Add(time.Duration(rapid.Int64Range(-1e15, 1e15).Draw(t, "off")))
 		}),
 		rapid.SampledFrom([]time.Time{
-			{}, time.Unix(-1, 999_000), time.Unix(0, 0), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
+			{},
+			time.Unix(-1, 999_000), time.Unix(0, 0), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
 			time.Date(1, 1, 1, 0, 0, 1, 0, time.UTC), base.Add(400 * 24 * time.Hour),
 		}),
 	).Draw(t, "at")

@@ -36,7 +36,8 @@ type Options struct {
 	// Logger gets stalls, recoveries and rebuilds; nil discards them.
 	Logger *slog.Logger
 	// Linger is how long the projector waits for more events before it commits
-	// a batch, unless Wait asks for it sooner; 0 is 20 ms.
+	// a batch, unless Wait asks for it sooner; 0 is 20 ms. Under load it waits
+	// two and a half times as long.
 	Linger time.Duration
 	// Config is shown by Dashboard as it is.
 	Config []Setting
