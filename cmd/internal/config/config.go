@@ -1,0 +1,128 @@
+// Package config reads what a person wrote in icyloom.yaml.
+//
+// The types below are the manual: their comments become the descriptions of
+// `icyloom config schema` and the comments of `icyloom config show`, so neither
+// can drift from what is read. Keys are the yaml names; everything has a
+// default, and the program runs with no file at all. A file that cannot be
+// meant (an unknown key, a bad value) is refused with every fault at once, each
+// with its line. A file in the working directory is never read: clients start
+// this program inside folders that others wrote.
+package config
+
+import "time"
+
+// Config is the whole file.
+type Config struct {
+	// The LLM gateway: the port that clients are pointed at.
+	Gateway Gateway `yaml:"gateway"`
+	// The LLM APIs that requests are sent to, by name. A preset's name alone is
+	// enough (`ollama: {}`); `icyloom config show` prints what it stands for.
+	// The names listed here replace the built-in set.
+	Upstreams map[string]Upstream `yaml:"upstreams"`
+	// The cache of LLM answers.
+	Cache Cache `yaml:"cache"`
+	// The console and the admin API.
+	Console Console `yaml:"console"`
+	// The log that every event is appended to.
+	Ledger Ledger `yaml:"ledger"`
+	// Who may speak to the ports.
+	Auth Auth `yaml:"auth"`
+}
+
+// Gateway is the section of the LLM gateway.
+type Gateway struct {
+	// The address to listen on, host:port. Any host but a loopback one needs auth.token_env.
+	Listen string `yaml:"listen"`
+	// The largest request body that is taken, in bytes (or as 64MiB). Larger ones get a 413.
+	MaxBodyBytes Bytes `yaml:"max_body_bytes"`
+	// How long an upstream may take until its answer begins.
+	FirstByteTimeout Duration `yaml:"first_byte_timeout"`
+	// How long an upstream may pause within an answer. Comments and pings do not count as progress.
+	ChunkTimeout Duration `yaml:"chunk_timeout"`
+	// When an upstream that keeps failing is left alone for a while.
+	Breaker Breaker `yaml:"breaker"`
+	// The upstream of an API family (openai, anthropic) when nothing else chose one; "": none.
+	Defaults map[string]string `yaml:"defaults"`
+}
+
+// Breaker is the circuit breaker of every upstream.
+type Breaker struct {
+	// How many failures in a row open the circuit.
+	Failures int `yaml:"failures"`
+	// How long the circuit stays open until one request may try again.
+	Reset Duration `yaml:"reset"`
+}
+
+// Upstream is one LLM API.
+type Upstream struct {
+	// Where the API lies, with its version prefix: https://host/v1.
+	BaseURL string `yaml:"base_url"`
+	// The protocol it speaks: openai or anthropic.
+	Family string `yaml:"family" enum:"openai,anthropic"`
+	// Among several that match a model, the one with the lowest number is asked first.
+	Priority int `yaml:"priority"`
+	// The models it serves, as patterns such as gpt-*. Empty: only when it is asked for by name, or as a default.
+	Models []string `yaml:"models"`
+	// The environment variable that holds its key. Empty: the client's own credentials pass through.
+	APIKeyEnv string `yaml:"api_key_env"`
+}
+
+// Cache is the section of the answer cache.
+type Cache struct {
+	// How alike two requests must be: exact, or safe (also apart in blank space and Unicode form only).
+	Match string `yaml:"match" enum:"exact,safe"`
+	// How long an answer may be repeated.
+	TTL Duration `yaml:"ttl"`
+	// How much the kept answers may take, in bytes (or as 1GiB). The least recently used ones go first.
+	MaxBytes Bytes `yaml:"max_bytes"`
+	// Who shares answers: credential (only requests with the same key) or shared (everyone who can reach the port).
+	Scope string `yaml:"scope" enum:"credential,shared"`
+}
+
+// Console is the section of the console.
+type Console struct {
+	// The address to listen on, host:port. Any host but a loopback one needs auth.token_env.
+	Listen string `yaml:"listen"`
+}
+
+// Ledger is the section of the log.
+type Ledger struct {
+	// A NATS server or cluster to keep the log in, instead of the embedded one.
+	NATS NATS `yaml:"nats"`
+}
+
+// NATS is an external NATS.
+type NATS struct {
+	// Its address, nats://host:port; several, separated by commas. Empty: the embedded one in the home.
+	URL string `yaml:"url"`
+	// A credentials file.
+	Creds string `yaml:"creds"`
+}
+
+// Auth is the section of access to the ports.
+type Auth struct {
+	// The environment variable that holds the token which every request must carry. Empty: none is asked for, and only loopback addresses are listened on.
+	TokenEnv string `yaml:"token_env"`
+	// Further names that clients reach this machine by (the Host header is checked): name, or name:port.
+	Hosts []string `yaml:"hosts"`
+}
+
+// Default is the configuration without a file. Upstreams are those presets that
+// need no key, and the two whose clients bring their own.
+func Default(presets Presets) Config {
+	return Config{
+		Gateway: Gateway{
+			Listen:           "127.0.0.1:8150",
+			MaxBodyBytes:     64 << 20,
+			FirstByteTimeout: Duration(120 * time.Second),
+			ChunkTimeout:     Duration(60 * time.Second),
+			Breaker:          Breaker{Failures: 5, Reset: Duration(30 * time.Second)},
+			Defaults:         map[string]string{"openai": "openai", "anthropic": "anthropic"},
+		},
+		Upstreams: presets.builtin(),
+		Cache: Cache{
+			Match: "safe", TTL: Duration(24 * time.Hour), MaxBytes: 1 << 30, Scope: "credential",
+		},
+		Console: Console{Listen: "127.0.0.1:8153"},
+	}
+}
