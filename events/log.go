@@ -19,6 +19,9 @@ var (
 	ErrNoBody = errors.New("events: no such body")
 	// ErrTooLarge: the event or body is larger than the log takes.
 	ErrTooLarge = errors.New("events: too large for the log")
+	// ErrMissing: the log lacks a record that it should hold: it has a hole, or
+	// ends before a place it once reached.
+	ErrMissing = errors.New("events: the log lacks a record")
 	// ErrClosed: the log was closed.
 	ErrClosed = errors.New("events: log closed")
 )

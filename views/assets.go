@@ -14,7 +14,7 @@ import (
 	"github.com/icyloom/icyloom/views/internal/sketch"
 )
 
-//go:embed assets/*.js assets/*.css assets/*.woff2 assets/*.svg assets/*.LICENSE
+//go:embed assets/*.js assets/*.css assets/*.woff2 assets/*.LICENSE
 var embedded embed.FS
 
 // assets are the files that pages load, all under one hash: a style sheet names
@@ -54,6 +54,7 @@ func loadAssets() (*assets, error) {
 	for name, body := range sketch.Frames() {
 		a.files[name] = asset{body: body, kind: kinds[".svg"]}
 	}
+	a.files["mark.svg"] = asset{body: sketch.Mark(), kind: kinds[".svg"]}
 	names := make([]string, 0, len(a.files))
 	for name := range a.files {
 		names = append(names, name)

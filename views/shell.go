@@ -55,19 +55,35 @@ func (s shell) href() string {
 	return s.path + "?" + q.Encode()
 }
 
-func (s shell) at(path string) shell                    { s.path = path; return s }
-func (s shell) over(w projections.Window) shell         { s.window = w; return s }
-func (s shell) themed(theme string) shell               { s.theme = theme; return s }
-func (s shell) pausing(paused bool) shell               { s.paused = paused; return s }
-func (s shell) api() string                             { return "/api/dashboard?window=" + string(s.window) }
-func (s shell) stream() string                          { return "/events?window=" + string(s.window) }
-func (s shell) download() string                        { return "icyloom-dashboard-" + string(s.window) + ".json" }
-func (s shell) current(w projections.Window) (v string) { return mark(w == s.window) }
+func (s shell) at(path string) shell           { s.path = path; return s }
+func (s shell) over(w projections.Window) shell { s.window = w; return s }
+func (s shell) themed(theme string) shell       { s.theme = theme; return s }
+func (s shell) pausing(paused bool) shell       { s.paused = paused; return s }
 
-// mark is the value of aria-current.
-func mark(current bool) string {
-	if current {
+// api is where the page's numbers are, stream where its news come from, and
+// download the name under which Export saves the numbers.
+func (s shell) api() string      { return "/api/dashboard?window=" + string(s.window) }
+func (s shell) stream() string   { return "/events?window=" + string(s.window) }
+func (s shell) download() string { return "icyloom-dashboard-" + string(s.window) + ".json" }
+
+// trigger says when the stream begins: with the page, or not before Resume.
+func (s shell) trigger() string {
+	if s.paused {
+		return "icyloom:resume"
+	}
+	return "load"
+}
+
+// themes are the choices of the theme switch.
+var themes = []struct{ value, title string }{{"", "auto"}, {"light", "light"}, {"dark", "dark"}}
+
+// current is the value of aria-current.
+func current(yes bool) string {
+	if yes {
 		return "true"
 	}
 	return "false"
 }
+
+// htmxConfig keeps opened details open when a page changes under them.
+const htmxConfig = `{"morphIgnore":["data-htmx-powered","open"],"includeIndicatorCSS":false,"history":false}`

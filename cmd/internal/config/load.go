@@ -95,3 +95,13 @@ func (c Config) Hash() string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:8])
 }
+
+// Check checks values that were changed after Parse, by flags for one.
+func (c *Config) Check(env func(string) string) error {
+	d := &decoder{lines: map[string]int{}}
+	d.check(c, env)
+	if len(d.faults) > 0 {
+		return d.faults
+	}
+	return nil
+}

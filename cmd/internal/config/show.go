@@ -2,6 +2,7 @@ package config
 
 import (
 	_ "embed" // the types' own source
+	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -156,4 +157,14 @@ func schema(v reflect.Value, docs map[string]string) map[string]any {
 		s["default"] = v.String()
 	}
 	return s
+}
+
+// JSON writes the configuration with the same keys as YAML.
+func (c Config) JSON() ([]byte, error) {
+	var tree any
+	if err := node(reflect.ValueOf(c), nil, true).Decode(&tree); err != nil {
+		return nil, fmt.Errorf("write configuration: %w", err)
+	}
+	data, err := json.MarshalIndent(tree, "", "  ")
+	return append(data, '\n'), err
 }

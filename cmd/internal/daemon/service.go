@@ -1,0 +1,129 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/icyloom/icyloom/cmd/internal/audit"
+	"github.com/icyloom/icyloom/cmd/internal/control"
+	"github.com/icyloom/icyloom/events"
+	"github.com/icyloom/icyloom/projections"
+)
+
+// checkWait bounds how long a diagnosis reads the log.
+const checkWait = 10 * time.Second
+
+// service is what the daemon answers on its control socket.
+func (d *Daemon) service() control.Service {
+	return control.Service{
+		Hello: func() control.Hello {
+			return control.Hello{
+				Protocol: control.Protocol, Version: d.o.Version, ConfigHash: d.o.Config.Hash(), PID: pid(),
+				Started: d.started, Gateway: d.GatewayURL(), Console: d.ConsoleURL(),
+			}
+		},
+		Checks: func(ctx context.Context) []control.Check {
+			return append(d.ledger.Checks(ctx), d.checkSpool())
+		},
+		Dashboard: d.ledger.Dashboard,
+		Replay:    d.ledger.Replay,
+		Export:    d.ledger.Export,
+	}
+}
+
+func (d *Daemon) checkSpool() control.Check {
+	if ok, detail := d.health(); !ok {
+		return control.Check{Name: "spool", Status: "fail", Text: detail, Fix: "free some disk space; the log recovers by itself"}
+	}
+	return control.Check{Name: "spool", Status: "ok", Text: "empty; every event is in the log"}
+}
+
+// Dashboard answers what a page shows for a window that ends now.
+func (l *Ledger) Dashboard(ctx context.Context, w projections.Window) (projections.Dashboard, error) {
+	return l.Store.Dashboard(ctx, w, l.now())
+}
+
+// Replay folds the log again and compares. file keeps the tables; it may be "".
+func (l *Ledger) Replay(ctx context.Context, until audit.Point, file string, progress func(projections.Progress)) (audit.ReplayReport, error) {
+	return audit.Replay(ctx, audit.ReplayOptions{
+		Log: l.Log, Live: l.Store, Until: until, File: file, Scratch: l.Home.Dir(), Progress: progress,
+	})
+}
+
+// Export writes a range of the log to w.
+func (l *Ledger) Export(ctx context.Context, w io.Writer, o audit.ExportOptions) (audit.Exported, error) {
+	o.Log, o.Unrepeated = l.Log, l.Unrepeated
+	return audit.Export(ctx, w, o)
+}
+
+// Checks diagnoses the log and its tables.
+func (l *Ledger) Checks(ctx context.Context) []control.Check {
+	return []control.Check{l.checkStreams(ctx), l.checkContiguity(ctx), l.checkTables()}
+}
+
+func (l *Ledger) checkStreams(ctx context.Context) control.Check {
+	c := control.Check{Name: "log settings", Status: "ok", Text: "nothing can be deleted or purged from the log"}
+	faults, err := l.Log.Check(ctx)
+	if err != nil {
+		faults = append(faults, err.Error())
+	}
+	for i, f := range faults {
+		c.Status, c.Fix = "fail", "restore the stream's settings; whoever changed them could also change the past"
+		if i == 0 {
+			c.Text = f
+		} else {
+			c.Text += "; " + f
+		}
+	}
+	return c
+}
+
+// checkContiguity reads the log through: a hole is an error of the reader's.
+func (l *Ledger) checkContiguity(ctx context.Context) control.Check {
+	c := control.Check{Name: "log", Status: "ok"}
+	ctx, cancel := context.WithTimeout(ctx, checkWait)
+	defer cancel()
+	var last, unreadable uint64
+	bounds, err := l.Log.Bounds(ctx)
+	if err == nil && bounds.Last > 0 {
+		err = l.Log.Read(ctx, 1, bounds.Last, func(batch []events.Record) error {
+			for _, r := range batch {
+				last = r.Seq
+				if r.Err != nil {
+					unreadable++
+				}
+			}
+			return nil
+		})
+	}
+	c.Text = fmt.Sprintf("events 1 to %d follow one another without a hole", last)
+	switch {
+	case last == 0 && err == nil:
+		c.Text = "empty"
+	case ctx.Err() != nil:
+		c.Text += fmt.Sprintf("; %d more were not read in %s", bounds.Last-last, checkWait)
+	case err != nil:
+		c.Status, c.Text = "fail", fmt.Sprintf("cannot be read behind event %d: %v", last, err)
+		c.Fix = "restore the ledger folder from a backup; do not write to it before"
+	case unreadable > 0:
+		c.Status, c.Fix = "warn", "install the newest version, which may know them"
+		c.Text += fmt.Sprintf("; %d of them cannot be decoded by this version", unreadable)
+	}
+	return c
+}
+
+func (l *Ledger) checkTables() control.Check {
+	s := l.Store.Status()
+	c := control.Check{Name: "tables", Status: "ok", Text: fmt.Sprintf("%s, event %d of %d folded", s.State, s.Applied, s.Head)}
+	if s.Notice != "" {
+		c.Status, c.Text = "warn", c.Text+"; "+s.Notice
+		c.Fix = "nothing to do: the tables were rebuilt from the log"
+	}
+	if s.State == "stalled" {
+		c.Status, c.Text = "fail", c.Text+": "+s.Error
+		c.Fix = "restart the daemon; if it stalls again, remove the folder " + l.Home.Projections() + ", it is rebuilt from the log"
+	}
+	return c
+}

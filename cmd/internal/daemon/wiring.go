@@ -1,0 +1,63 @@
+package daemon
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/icyloom/icyloom/cmd/internal/config"
+	"github.com/icyloom/icyloom/data"
+	"github.com/icyloom/icyloom/gateway"
+	"github.com/icyloom/icyloom/gateway/cache"
+	"github.com/icyloom/icyloom/gateway/pricing"
+	"github.com/icyloom/icyloom/projections"
+)
+
+// gatewayOptions says in the gateway's words what the configuration says.
+func gatewayOptions(c config.Config, env func(string) string) (gateway.Options, error) {
+	prices, err := pricing.Parse(data.Prices())
+	if err != nil {
+		return gateway.Options{}, fmt.Errorf("built-in prices: %w", err)
+	}
+	g := c.Gateway
+	o := gateway.Options{
+		Prices: prices, MaxBodyBytes: int64(g.MaxBodyBytes),
+		FirstByteTimeout: g.FirstByteTimeout.D(), ChunkTimeout: g.ChunkTimeout.D(),
+		Breaker:  gateway.Breaker{Failures: g.Breaker.Failures, Reset: g.Breaker.Reset.D()},
+		Defaults: map[gateway.Family]string{},
+		Cache:    gateway.CacheOptions{Match: cache.Match(c.Cache.Match), TTL: c.Cache.TTL.D(), Scope: cache.Scope(c.Cache.Scope)},
+	}
+	for family, name := range g.Defaults {
+		if name != "" {
+			o.Defaults[gateway.Family(family)] = name
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
+		u := c.Upstreams[name]
+		up := gateway.Upstream{Name: name, BaseURL: u.BaseURL, Family: gateway.Family(u.Family), Priority: u.Priority, Models: u.Models}
+		if u.APIKeyEnv != "" {
+			up.APIKey = strings.TrimSpace(env(u.APIKeyEnv))
+		}
+		o.Upstreams = append(o.Upstreams, up)
+	}
+	return o, nil
+}
+
+// settings are the lines of the configuration that the console shows.
+func (d *Daemon) settings() []projections.Setting {
+	c := d.o.Config
+	log := "embedded"
+	if c.Ledger.NATS.URL != "" {
+		log = "external NATS"
+	}
+	return []projections.Setting{
+		{Name: "configuration", Value: d.o.Source.String()},
+		{Name: "upstreams", Value: strings.Join(slices.Sorted(maps.Keys(c.Upstreams)), ", ")},
+		{Name: "cache.match", Value: c.Cache.Match},
+		{Name: "cache.scope", Value: c.Cache.Scope},
+		{Name: "cache.ttl", Value: c.Cache.TTL.String()},
+		{Name: "cache.max_bytes", Value: fmt.Sprint(int64(c.Cache.MaxBytes))},
+		{Name: "log", Value: log},
+	}
+}
