@@ -3,6 +3,8 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -189,4 +191,10 @@ func isSSE(body []byte) bool {
 	s := strings.TrimLeft(string(body[:min(len(body), 64)]), "\r\n ")
 	return strings.HasPrefix(s, "data:") || strings.HasPrefix(s, "event:") || strings.HasPrefix(s, ":") ||
 		strings.HasPrefix(s, "id:") || strings.HasPrefix(s, "retry:")
+}
+
+// hash is a short name for bytes.
+func hash(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
 }

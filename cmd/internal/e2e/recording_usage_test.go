@@ -91,7 +91,7 @@ func value(p *int64) int64 {
 // ruleFault holds true_usage against the raw usage it was derived from: its
 // input counts everything that went in, and absent figures became zero.
 func (r row) ruleFault() string {
-	if r.Usage == nil {
+	if r.Usage == nil || r.api == events.APIOther {
 		return ""
 	}
 	u := buckets(r.api, r.Usage.Raw)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -69,7 +70,8 @@ func (p *played) checkHit(booked map[string]events.LLMCall) {
 	if got := p.crossd.header.Get("Content-Type"); !strings.HasPrefix(got, want) {
 		p.fault("the hit in the other form has content type %q", got)
 	}
-	if a, b := p.sense(p.first.body), p.sense(p.crossd.body); a != b {
+	if !p.shortened() && p.sense(p.first.body) != p.sense(p.crossd.body) {
+		a, b := p.sense(p.first.body), p.sense(p.crossd.body)
 		p.fault("the hit in the other form says something else:\n first %s\n other %s", a, b)
 	}
 }
@@ -96,6 +98,24 @@ func (p *played) checkHitEvent(a answer, booked map[string]events.LLMCall) {
 			p.fault("a hit's %s", f)
 		}
 	}
+}
+
+// shortened tells a recorded stream whose keeper cut text out of its final
+// object: its two halves say different things, so no JSON answer can say both.
+func (p *played) shortened() bool {
+	if p.api != events.APIResponses || p.form() == asJSON {
+		return false
+	}
+	for _, e := range parseSSE([]byte(p.Body)) {
+		var v struct {
+			Type     string `json:"type"`
+			Response object `json:"response"`
+		}
+		if json.Unmarshal([]byte(e.data), &v) == nil && v.Type == "response.completed" {
+			return p.sense(encode(v.Response)) != p.sense([]byte(p.Body))
+		}
+	}
+	return false
 }
 
 // sense is what of an answer must survive a change of form. A stream without the
