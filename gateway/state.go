@@ -17,6 +17,8 @@ type State struct {
 	InFlight  int64           `json:"in_flight"`
 	Upstreams []UpstreamState `json:"upstreams"`
 	Cache     CacheState      `json:"cache"`
+	// EventsLost counts events that the log did not take since the start.
+	EventsLost int64 `json:"events_lost,omitempty"`
 }
 
 // UpstreamState is one upstream, as of now.

@@ -170,25 +170,25 @@ type Context struct {
 
 // Recent is one of the latest events, newest first.
 type Recent struct {
-	Seq              uint64    `json:"seq"`
-	ID               string    `json:"id"`
-	At               time.Time `json:"at"`
-	Kind             string    `json:"kind"`
-	Client           string    `json:"client"`
-	Session          string    `json:"session"`
-	Upstream         string    `json:"upstream"`
-	Model            string    `json:"model"`
-	Outcome          string    `json:"outcome"`
+	Seq      uint64    `json:"seq"`
+	ID       string    `json:"id"`
+	At       time.Time `json:"at"`
+	Kind     string    `json:"kind"`
+	Client   string    `json:"client"`
+	Session  string    `json:"session"`
+	Upstream string    `json:"upstream"`
+	Model    string    `json:"model"`
+	Outcome  string    `json:"outcome"`
 	// Why is, of a miss, the first part that differs from the nearest answer
 	// kept (model, system, tools, message n, params), or expired, evicted, scope
 	// (the same request under other credentials or headers) or new (nothing
 	// comparable); of a bypass, an error and a cut its reason.
 	Why              string `json:"why"`
-	TokensPaid       *int64    `json:"tokens_paid"`
-	TokensSaved      *int64    `json:"tokens_saved"`
-	CostPaidNanoUSD  *int64    `json:"cost_paid_nusd"`
-	CostSavedNanoUSD *int64    `json:"cost_saved_nusd"`
-	LatencyUS        int64     `json:"latency_us"`
+	TokensPaid       *int64 `json:"tokens_paid"`
+	TokensSaved      *int64 `json:"tokens_saved"`
+	CostPaidNanoUSD  *int64 `json:"cost_paid_nusd"`
+	CostSavedNanoUSD *int64 `json:"cost_saved_nusd"`
+	LatencyUS        int64  `json:"latency_us"`
 }
 
 // DB tells where the tables stand against the log.

@@ -3,7 +3,10 @@ package projections
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
+	"sync"
 	"time"
 
 	"github.com/icyloom/icyloom/events"
@@ -97,60 +100,126 @@ type BuildResult struct {
 	Elapsed time.Duration
 }
 
-// Build folds a log into a new database file, which appears under its name
-// only when it is whole. OpenFile reads it.
-func Build(ctx context.Context, o BuildOptions) (BuildResult, error) {
-	return BuildResult{}, errors.ErrUnsupported
-}
-
 // Store keeps the tables in step with the log and answers questions from them.
 // It is safe for concurrent use.
-type Store struct{}
+type Store struct {
+	o    Options
+	pool pool
+	stop context.CancelFunc
+	ctx  context.Context // ends with the store
+	done chan struct{}   // closed when the projector is gone
+
+	rebuilds  sync.WaitGroup
+	rebuildMu sync.Mutex // one rebuild at a time
+	swaps     chan swap
+	suspect   chan error // a reader met a damaged file
+	poke      chan struct{}
+
+	mu      sync.Mutex
+	status  status
+	waiters map[*waiter]struct{}
+	changed chan struct{}
+}
+
+// Defaults of Options.
+const (
+	defaultLinger = 20 * time.Millisecond
+	// checkEvery is how often the projector asks the log itself how far it is.
+	checkEvery = 2 * time.Second
+	// readers is how many snapshots can be open at once.
+	readers = 4
+)
 
 // Open opens the tables in o.Dir and starts the projector. Tables that cannot
 // be used (none, another version, another log, a corrupt file) are rebuilt
 // beside; Status().Notice then says so.
-func Open(ctx context.Context, o Options) (*Store, error) { return nil, errors.ErrUnsupported }
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if o.Log == nil || o.Dir == "" {
+		return nil, errors.New("projections: Options need a Log and a Dir")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Linger <= 0 {
+		o.Linger = defaultLinger
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("projections: %w", err)
+	}
+	if _, err := o.Log.Bounds(ctx); err != nil {
+		return nil, fmt.Errorf("projections: the log cannot be read: %w", err)
+	}
+	path, err := currentPath(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	removeOld(o.Dir, path)
+	s := newStore(o)
+	p := &projector{Store: s, path: path, checkEvery: checkEvery}
+	go func() {
+		defer close(s.done)
+		p.run(s.ctx)
+	}()
+	return s, nil
+}
+
+func newStore(o Options) *Store {
+	s := &Store{
+		o: o, done: make(chan struct{}), swaps: make(chan swap), suspect: make(chan error, 1),
+		poke: make(chan struct{}, 1), waiters: map[*waiter]struct{}{}, changed: make(chan struct{}),
+	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.pool.init(readers)
+	return s
+}
 
 // OpenFile opens a file made by Build, or a live one, for reading only.
-func OpenFile(path string) (*Store, error) { return nil, errors.ErrUnsupported }
-
-// Wait returns when the event at seq is in the tables. It returns at once for
-// seq 0, and an error when ctx ends, the projector stalls or the store closes.
-func (s *Store) Wait(ctx context.Context, seq uint64) error { return errors.ErrUnsupported }
-
-// Changed returns a channel that is closed when the tables or the state change
-// next.
-func (s *Store) Changed() <-chan struct{} { return nil }
-
-// Status tells where the tables stand. It reads no table and never blocks.
-func (s *Store) Status() DB { return DB{} }
-
-// Dashboard answers everything a page shows for the window that ends at now,
-// from one snapshot.
-func (s *Store) Dashboard(ctx context.Context, w Window, now time.Time) (Dashboard, error) {
-	return Dashboard{}, errors.ErrUnsupported
+func OpenFile(path string) (*Store, error) {
+	s := newStore(Options{Now: time.Now})
+	close(s.done)
+	s.status.file = true
+	s.pool.use(path)
+	err := s.read(context.Background(), func(r *reader) error {
+		if changed := changedTables(r.conn); len(changed) > 0 {
+			return fmt.Errorf("projections: %s was made by another version (tables %v); build it again", path, changed)
+		}
+		s.status.applied = checkpointSeq(r.conn)
+		s.status.head = s.status.applied
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
-// EvictionCandidates lists cached answers that should go: the expired ones,
-// then the least recently used until what stays is within maxBytes, at most
-// limit of them.
-func (s *Store) EvictionCandidates(ctx context.Context, maxBytes int64, now time.Time, limit int) ([]CacheEntry, error) {
-	return nil, errors.ErrUnsupported
+// read runs f on a snapshot of the current tables.
+func (s *Store) read(ctx context.Context, f func(*reader) error) error {
+	err := s.pool.read(ctx, f)
+	if damaged(err) {
+		select {
+		case s.suspect <- err:
+		default: // one report is enough
+		}
+	}
+	return err
 }
 
-// Tables lists the tables with their sizes.
-func (s *Store) Tables(ctx context.Context) ([]Table, error) { return nil, errors.ErrUnsupported }
-
-// Digests returns the digest of every table at one snapshot. It reads all rows.
-func (s *Store) Digests(ctx context.Context) (Digests, error) {
-	return Digests{}, errors.ErrUnsupported
+// Close stops the projector and a rebuild, waits for them and for the readers,
+// and closes the files.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.stop()
+	s.mu.Unlock()
+	<-s.done
+	s.rebuilds.Wait()
+	s.pool.close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status.closed = true
+	s.wake(func(*waiter) (error, bool) { return ErrClosed, true })
+	return nil
 }
-
-// Rebuild builds the tables anew from the whole log and puts them in place of
-// the present ones, which answer until then. One rebuild runs at a time;
-// another caller waits for its turn.
-func (s *Store) Rebuild(ctx context.Context) error { return errors.ErrUnsupported }
-
-// Close stops the projector, waits for it and closes the files.
-func (s *Store) Close() error { return nil }

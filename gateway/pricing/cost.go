@@ -70,7 +70,7 @@ func (t *Table) price(name string, at time.Time, u *events.Usage, adapt func(rat
 	}
 	p := m.at(at)
 	if p == nil {
-		return 0, fmt.Errorf("%w: %q before its first price", ErrModel, name)
+		return 0, fmt.Errorf("%w: %q at that time", ErrModel, name)
 	}
 	r := adapt(p.over(input))
 	var s sum

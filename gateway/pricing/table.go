@@ -46,9 +46,9 @@ type model struct {
 	prices   []price
 }
 
-// price is what a model costs from a day on.
+// price is what a model costs from a day on, up to another if until is set.
 type price struct {
-	from time.Time
+	from, until time.Time
 	rates
 	tiers []tier // in rising order of above
 }
@@ -79,7 +79,8 @@ type (
 		Prices   []priceJSON `json:"prices"`
 	}
 	priceJSON struct {
-		From string `json:"from"`
+		From  string `json:"from"`
+		Until string `json:"until"`
 		ratesJSON
 		Tiers  []tierJSON `json:"tiers"`
 		Source string     `json:"source"`
@@ -149,7 +150,7 @@ func (t *Table) add(in modelJSON) error {
 		if err != nil {
 			return fmt.Errorf("price %d: %w", i+1, err)
 		}
-		if i > 0 && !out.from.After(m.prices[i-1].from) {
+		if i > 0 && (!out.from.After(m.prices[i-1].from) || out.from.Before(m.prices[i-1].until)) {
 			return fmt.Errorf("price %d: from %q is not after the one before", i+1, p.From)
 		}
 		m.prices = append(m.prices, out)
@@ -169,12 +170,15 @@ func (t *Table) add(in modelJSON) error {
 // parse checks one price row.
 func (p priceJSON) parse() (price, error) {
 	var out price
-	if p.From != "" {
-		from, err := time.Parse(time.DateOnly, p.From)
-		if err != nil {
-			return out, fmt.Errorf("from: %w", err)
-		}
-		out.from = from
+	var err error
+	if out.from, err = day(p.From); err != nil {
+		return out, fmt.Errorf("from: %w", err)
+	}
+	if out.until, err = day(p.Until); err != nil {
+		return out, fmt.Errorf("until: %w", err)
+	}
+	if p.Until != "" && !out.until.After(out.from) {
+		return out, fmt.Errorf("until %q is not after from %q", p.Until, p.From)
 	}
 	if _, err := time.Parse(time.DateOnly, p.AsOf); err != nil {
 		return out, fmt.Errorf("as_of: %w", err)
@@ -182,7 +186,6 @@ func (p priceJSON) parse() (price, error) {
 	if p.Source == "" {
 		return out, errors.New("has no source")
 	}
-	var err error
 	if out.rates, err = p.ratesJSON.parse(); err != nil {
 		return out, err
 	}
@@ -201,6 +204,14 @@ func (p priceJSON) parse() (price, error) {
 	return out, nil
 }
 
+// day reads a date as the start of that day, UTC; "" is no limit.
+func day(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	return time.Parse(time.DateOnly, s)
+}
+
 // parse checks that there are rates and that none is negative.
 func (r ratesJSON) parse() (rates, error) {
 	some := false
@@ -216,12 +227,17 @@ func (r ratesJSON) parse() (rates, error) {
 	return rates{r.Input, r.CacheRead, r.CacheWrite5m, r.CacheWrite1h, r.Output}, nil
 }
 
-// at returns the price in force at a time, nil when none was yet.
+// at returns the price in force at a time, nil when none is known.
 func (m *model) at(at time.Time) *price {
 	for i := len(m.prices) - 1; i >= 0; i-- {
-		if !at.Before(m.prices[i].from) {
-			return &m.prices[i]
+		p := &m.prices[i]
+		if at.Before(p.from) {
+			continue
 		}
+		if !p.until.IsZero() && !at.Before(p.until) {
+			return nil
+		}
+		return p
 	}
 	return nil
 }

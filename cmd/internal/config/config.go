@@ -55,13 +55,13 @@ type Breaker struct {
 
 // Upstream is one LLM API.
 type Upstream struct {
-	// Where the API lies; for the openai family it ends in /v1, for the anthropic family it does not.
+	// Where the API lies, with its version prefix: https://host/v1.
 	BaseURL string `yaml:"base_url"`
 	// The protocol it speaks: openai or anthropic.
 	Family string `yaml:"family" enum:"openai,anthropic"`
 	// Among several that match a model, the one with the lowest number is asked first.
 	Priority int `yaml:"priority"`
-	// The models it serves, as patterns such as gpt-*; empty: only when asked for by name or as a default.
+	// The models it serves, as patterns such as gpt-*. Empty: only when it is asked for by name, or as a default.
 	Models []string `yaml:"models"`
 	// The environment variable that holds its key. Empty: the client's own credentials pass through.
 	APIKeyEnv string `yaml:"api_key_env"`

@@ -18,10 +18,11 @@ import (
 func presets(t testing.TB) config.Presets {
 	t.Helper()
 	p, err := config.ParsePresets([]byte(`{"upstreams": [
-		{"name": "openai", "base_url": "https://api.openai.com/v1", "family": "openai", "priority": 1, "models": ["gpt-*"], "key_env": "OPENAI_API_KEY"},
-		{"name": "anthropic", "base_url": "https://api.anthropic.com", "family": "anthropic", "priority": 1, "models": ["claude-*"], "key_env": "ANTHROPIC_API_KEY"},
-		{"name": "groq", "base_url": "https://api.groq.com/openai/v1", "family": "openai", "priority": 5, "key_env": "GROQ_API_KEY"},
-		{"name": "ollama", "base_url": "http://127.0.0.1:11434/v1", "family": "openai", "priority": 9}]}`))
+		{"name": "openai", "base_url": "https://api.openai.com/v1", "family": "openai", "auth": "bearer", "models": ["gpt-*"]},
+		{"name": "anthropic", "base_url": "https://api.anthropic.com/v1", "family": "anthropic", "auth": "x-api-key", "models": ["claude-*"]},
+		{"name": "groq", "base_url": "https://api.groq.com/openai/v1", "family": "openai", "auth": "bearer"},
+		{"name": "filled", "base_url": "https://x.example/{account}/v1", "family": "openai", "auth": "bearer", "fill": {"account": "ACCOUNT"}},
+		{"name": "ollama", "base_url": "http://127.0.0.1:11434/v1", "family": "openai", "auth": "none"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,9 +63,10 @@ gateway:
 upstreams:
   ollama: {}
   groq:
+  filled:
   mine: {base_url: "http://10.0.0.1:80/v1", family: openai, models: ["a*", b], api_key_env: MINE}
 cache: {match: exact, ttl: 7d}
-`), presets(t), env(map[string]string{"MINE": "k"}))
+`), presets(t), env(map[string]string{"MINE": "k", "ACCOUNT": "a/b"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +77,9 @@ cache: {match: exact, ttl: 7d}
 	want.Gateway.Defaults = map[string]string{"openai": "", "anthropic": ""} // nobody asked for them
 	want.Cache.Match, want.Cache.TTL = "exact", config.Duration(7*24*time.Hour)
 	want.Upstreams = map[string]config.Upstream{
-		"ollama": {BaseURL: "http://127.0.0.1:11434/v1", Family: "openai", Priority: 9},
-		"groq":   {BaseURL: "https://api.groq.com/openai/v1", Family: "openai", Priority: 5},
+		"ollama": {BaseURL: "http://127.0.0.1:11434/v1", Family: "openai"},
+		"groq":   {BaseURL: "https://api.groq.com/openai/v1", Family: "openai"},
+		"filled": {BaseURL: "https://x.example/a%2Fb/v1", Family: "openai"},
 		"mine":   {BaseURL: "http://10.0.0.1:80/v1", Family: "openai", Models: []string{"a*", "b"}, APIKeyEnv: "MINE"},
 	}
 	if d := cmp.Diff(want, c); d != "" {
@@ -105,7 +108,8 @@ func TestFaults(t *testing.T) {
 		{"words that are none of the values", "cache: {match: fuzzy, scope: all}\n", []string{`cache.match: "fuzzy" is not one of its values; write exact or safe`, `cache.scope: "all"`}},
 		{"an address that others reach", "gateway: {listen: ':8150'}\nconsole: {listen: '0.0.0.0:1'}\n", []string{"line 1: gateway.listen: \":8150\" can be reached from other machines; set auth.token_env", "line 2: console.listen:"}},
 		{"one port for two", "gateway: {listen: '127.0.0.1:8153'}\n", []string{"console.listen: has the port of gateway.listen"}},
-		{"an upstream without an address", "upstreams:\n  nobody: {}\n", []string{"line 2: upstreams.nobody.base_url: is missing, and no preset has this name; write the API's address, or one of the presets: anthropic, groq", "upstreams.nobody.family"}},
+		{"an upstream without an address", "upstreams:\n  nobody: {}\n", []string{"line 2: upstreams.nobody.base_url: is missing, and no preset has this name; write the API's address, or one of the presets: anthropic, filled, groq", "upstreams.nobody.family"}},
+		{"a preset whose address has a hole", "upstreams:\n  filled: {}\n", []string{"line 2: upstreams.filled.base_url: needs ACCOUNT, which is not set"}},
 		{"an upstream with a taken name", "upstreams:\n  v1: {base_url: 'http://a/v1', family: openai}\n", []string{"line 2: upstreams.v1: cannot be a name"}},
 		{"credentials in an address", "upstreams:\n  a: {base_url: 'https://u:p@a/v1', family: openai}\n", []string{"upstreams.a.base_url: has a query, a fragment or credentials"}},
 		{"a variable that is not set", "upstreams:\n  openai: {api_key_env: NOPE}\n", []string{"line 2: upstreams.openai.api_key_env: names NOPE, which is not set; export NOPE"}},

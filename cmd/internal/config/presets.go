@@ -7,17 +7,19 @@ import (
 	"slices"
 )
 
-// Preset is what a known LLM API's name stands for.
+// Preset is what a known LLM API's name stands for. The table's README says what
+// its further fields are for.
 type Preset struct {
-	Name     string   `json:"name"`
-	BaseURL  string   `json:"base_url"`
-	Family   string   `json:"family"`
-	Priority int      `json:"priority"`
-	Models   []string `json:"models"`
-	// KeyEnv is the variable that its documentation keeps the key in; "": it
-	// needs none. It is named in hints and never read on its own account: a key
-	// lying in the environment is not an instruction to spend it.
-	KeyEnv string `json:"key_env"`
+	Name    string   `json:"name"`
+	BaseURL string   `json:"base_url"`
+	Family  string   `json:"family"`
+	Models  []string `json:"models"`
+	// Auth is where a key goes; none: it needs none. The customary variable of the
+	// key is never read on its own account: a key lying in the environment is not
+	// an instruction to spend it.
+	Auth string `json:"auth"`
+	// Fill names the variables that hold what stands in braces in BaseURL.
+	Fill map[string]string `json:"fill"`
 }
 
 // Presets are the known LLM APIs by name.
@@ -44,7 +46,7 @@ func (p Presets) Names() []string { return slices.Sorted(maps.Keys(p)) }
 // upstream is what `name: {}` means; zero for a name that is no preset.
 func (p Presets) upstream(name string) Upstream {
 	u := p[name]
-	return Upstream{BaseURL: u.BaseURL, Family: u.Family, Priority: u.Priority, Models: slices.Clone(u.Models)}
+	return Upstream{BaseURL: u.BaseURL, Family: u.Family, Models: slices.Clone(u.Models)}
 }
 
 // builtin is the set without a configuration: every API that needs no key, and
@@ -52,7 +54,7 @@ func (p Presets) upstream(name string) Upstream {
 func (p Presets) builtin() map[string]Upstream {
 	out := map[string]Upstream{}
 	for name, u := range p {
-		if u.KeyEnv == "" || name == "openai" || name == "anthropic" {
+		if u.Auth == "none" || name == "openai" || name == "anthropic" {
 			out[name] = p.upstream(name)
 		}
 	}

@@ -35,6 +35,7 @@ func (d *decoder) check(c *Config, env func(string) string) {
 	d.positive("cache.ttl", int64(c.Cache.TTL))
 	d.enums("cache", reflect.ValueOf(c.Cache))
 	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
+		c.Upstreams[name] = d.fill(name, c.Upstreams[name], env)
 		d.checkUpstream(name, c.Upstreams[name], env)
 	}
 	d.checkDefaults(c)
@@ -100,6 +101,22 @@ func (d *decoder) checkListen(c *Config) {
 func loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || (err == nil && ip.IsLoopback())
+}
+
+// fill puts the values of a preset's variables into its address.
+func (d *decoder) fill(name string, u Upstream, env func(string) string) Upstream {
+	for hole, variable := range d.presets[name].Fill {
+		if !strings.Contains(u.BaseURL, "{"+hole+"}") {
+			continue
+		}
+		value := env(variable)
+		if value == "" {
+			d.fault("upstreams."+name+".base_url", "needs "+variable+", which is not set", "export "+variable+" where icyloom starts, or write base_url")
+			continue
+		}
+		u.BaseURL = strings.ReplaceAll(u.BaseURL, "{"+hole+"}", url.PathEscape(value))
+	}
+	return u
 }
 
 func (d *decoder) checkUpstream(name string, u Upstream, env func(string) string) {

@@ -1,8 +1,16 @@
 // Package openai is the wire form of OpenAI's chat completions and responses,
-// as OpenAI and the many who copied them speak it.
+// as OpenAI and the many who copied them speak it: what of an answer is booked
+// (meters and ReadJSON), and an answer of one form rendered in the other.
+//
+// A chunk is the data of one chat event, an item one element of a response's
+// output. Values that are not changed pass as the bytes they came in, so that
+// numbers, escapes and unknown members survive.
 package openai
 
-import "github.com/icyloom/icyloom/gateway/internal/protocol"
+import (
+	"github.com/icyloom/icyloom/events"
+	"github.com/icyloom/icyloom/gateway/internal/protocol"
+)
 
 // Chat is POST /v1/chat/completions.
 type Chat struct{}
@@ -14,3 +22,9 @@ var (
 	_ protocol.Protocol = Chat{}
 	_ protocol.Protocol = Responses{}
 )
+
+// API names the protocol.
+func (Chat) API() events.API { return events.APIChat }
+
+// API names the protocol.
+func (Responses) API() events.API { return events.APIResponses }

@@ -7,6 +7,9 @@ import "bytes"
 // several. A byte order mark in front is skipped. Name and data are parts of
 // raw wherever possible.
 func Fields(raw []byte) (name, data []byte) {
+	if data, ok := oneLine(raw); ok {
+		return nil, data
+	}
 	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
 	joined := false
 	for len(raw) > 0 {
@@ -35,6 +38,17 @@ func Fields(raw []byte) (name, data []byte) {
 		}
 	}
 	return name, data
+}
+
+// oneLine reads the commonest event, one data line that ends in LF.
+func oneLine(raw []byte) ([]byte, bool) {
+	const field = "data: "
+	end := len(raw) - 2
+	if end < len(field) || string(raw[:len(field)]) != field || string(raw[end:]) != "\n\n" {
+		return nil, false
+	}
+	data := raw[len(field):end]
+	return data, bytes.IndexByte(data, '\n') < 0 && bytes.IndexByte(data, '\r') < 0
 }
 
 // cutLine returns the first line without its end, and what follows.

@@ -1,0 +1,204 @@
+package data
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// strict decodes JSON into v and refuses fields v does not have.
+func strict(t *testing.T, raw []byte, v any) {
+	t.Helper()
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		t.Fatal(err)
+	}
+	if dec.More() {
+		t.Fatal("something follows the object")
+	}
+}
+
+// link checks a web address.
+func link(t *testing.T, what, raw string) {
+	t.Helper()
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "https" || u.Host == "" {
+		t.Errorf("%s: %q is not a web address", what, raw)
+	}
+}
+
+func date(t *testing.T, what, s string) time.Time {
+	t.Helper()
+	d, err := time.Parse(time.DateOnly, s)
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+	return d
+}
+
+type rates struct {
+	Input        *int64 `json:"input"`
+	CacheRead    *int64 `json:"cache_read"`
+	CacheWrite5m *int64 `json:"cache_write_5m"`
+	CacheWrite1h *int64 `json:"cache_write_1h"`
+	Output       *int64 `json:"output"`
+}
+
+// check holds what is so of every price there is: a cached token is cheaper than
+// a new one, a written or generated one is not, and no figure is a slip of three
+// digits.
+func (r rates) check(t *testing.T, what string) {
+	t.Helper()
+	if r.Input == nil {
+		t.Errorf("%s: no input price", what)
+		return
+	}
+	if r.CacheRead != nil && *r.CacheRead >= *r.Input {
+		t.Errorf("%s: cached input is not cheaper", what)
+	}
+	for _, dearer := range []*int64{r.CacheWrite5m, r.CacheWrite1h, r.Output} {
+		if dearer != nil && *dearer < *r.Input {
+			t.Errorf("%s: %d is cheaper than input", what, *dearer)
+		}
+	}
+	for _, n := range []*int64{r.Input, r.CacheRead, r.CacheWrite5m, r.CacheWrite1h, r.Output} {
+		if n != nil && (*n < 1_000_000 || *n > 1_000_000_000_000) {
+			t.Errorf("%s: %d nano-USD per million tokens", what, *n)
+		}
+	}
+}
+
+func TestPrices(t *testing.T) {
+	var table struct {
+		Version  string              `json:"version"`
+		Unit     string              `json:"unit"`
+		Prefixes map[string][]string `json:"prefixes"`
+		Models   []struct {
+			Model    string   `json:"model"`
+			Provider string   `json:"provider"`
+			Aliases  []string `json:"aliases"`
+			Prices   []struct {
+				From  string `json:"from"`
+				Until string `json:"until"`
+				rates
+				Tiers []struct {
+					AboveInput int64 `json:"above_input"`
+					rates
+				} `json:"tiers"`
+				Source string `json:"source"`
+				AsOf   string `json:"as_of"`
+			} `json:"prices"`
+		} `json:"models"`
+	}
+	strict(t, Prices(), &table)
+	version := date(t, "version", table.Version)
+	names := map[string]bool{}
+	var order []string
+	for _, m := range table.Models {
+		order = append(order, m.Provider+" "+m.Model)
+		for _, name := range append([]string{m.Model}, m.Aliases...) {
+			if names[name] || name == "" {
+				t.Errorf("%q is there twice", name)
+			}
+			names[name] = true
+		}
+		if !slices.IsSorted(m.Aliases) {
+			t.Errorf("%s: aliases are not sorted", m.Model)
+		}
+		for _, p := range m.Prices {
+			p.check(t, m.Model)
+			for _, tier := range p.Tiers {
+				tier.check(t, m.Model+" (tier)")
+				if *tier.Input < *p.Input {
+					t.Errorf("%s: its tier is cheaper", m.Model)
+				}
+			}
+			link(t, m.Model, p.Source)
+			if date(t, m.Model, p.AsOf).After(version) {
+				t.Errorf("%s: as of %s, after the table's version", m.Model, p.AsOf)
+			}
+		}
+	}
+	if !slices.IsSorted(order) || len(order) < 90 {
+		t.Errorf("%d models, sorted by provider and name: %v", len(order), slices.IsSorted(order))
+	}
+	for provider := range table.Prefixes {
+		if !strings.Contains(strings.Join(order, "\n"), provider+" ") {
+			t.Errorf("prefixes of %q, which has no models", provider)
+		}
+	}
+}
+
+func TestUpstreams(t *testing.T) {
+	var table struct {
+		Version   string `json:"version"`
+		Upstreams []struct {
+			Name      string            `json:"name"`
+			Title     string            `json:"title"`
+			BaseURL   string            `json:"base_url"`
+			Family    string            `json:"family"`
+			Auth      string            `json:"auth"`
+			APIKeyEnv string            `json:"api_key_env"`
+			Models    []string          `json:"models"`
+			Quirks    []string          `json:"quirks"`
+			Fill      map[string]string `json:"fill"`
+			Source    string            `json:"source"`
+			AsOf      string            `json:"as_of"`
+		} `json:"upstreams"`
+	}
+	strict(t, Upstreams(), &table)
+	version := date(t, "version", table.Version)
+	var names []string
+	for _, u := range table.Upstreams {
+		names = append(names, u.Name)
+		if !regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`).MatchString(u.Name) || u.Title == "" {
+			t.Errorf("name %q, title %q", u.Name, u.Title)
+		}
+		if !slices.Contains([]string{"openai", "anthropic"}, u.Family) || !slices.Contains([]string{"bearer", "x-api-key", "none"}, u.Auth) {
+			t.Errorf("%s: family %q, auth %q", u.Name, u.Family, u.Auth)
+		}
+		if !regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`).MatchString(u.APIKeyEnv) {
+			t.Errorf("%s: api_key_env %q", u.Name, u.APIKeyEnv)
+		}
+		base := u.BaseURL
+		for hole, env := range u.Fill {
+			if !strings.Contains(base, "{"+hole+"}") || env == "" {
+				t.Errorf("%s: nothing to fill %q into", u.Name, hole)
+			}
+			base = strings.ReplaceAll(base, "{"+hole+"}", "x")
+		}
+		checkBase(t, u.Name, base)
+		for _, glob := range u.Models {
+			if strings.Count(glob, "*") > 1 || strings.ContainsAny(glob, "[]?{} ") {
+				t.Errorf("%s: glob %q", u.Name, glob)
+			}
+		}
+		link(t, u.Name, u.Source)
+		if date(t, u.Name, u.AsOf).After(version) {
+			t.Errorf("%s: as of %s, after the table's version", u.Name, u.AsOf)
+		}
+	}
+	if !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != 18 {
+		t.Errorf("want 18 names, sorted, once each: %v", names)
+	}
+}
+
+// checkBase wants https, or http on loopback, and no slash at the end.
+func checkBase(t *testing.T, name, base string) {
+	t.Helper()
+	u, err := url.Parse(base)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	local := u.Scheme == "http" && u.Hostname() == "127.0.0.1" && u.Port() != ""
+	if !local && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || strings.HasSuffix(base, "/") || strings.ContainsAny(base, "{}") {
+		t.Errorf("%s: base_url %q", name, base)
+	}
+}

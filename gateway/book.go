@@ -1,0 +1,160 @@
+package gateway
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/icyloom/icyloom/events"
+	"github.com/icyloom/icyloom/gateway/cache"
+	"github.com/icyloom/icyloom/gateway/internal/protocol"
+	"github.com/icyloom/icyloom/gateway/tokens"
+)
+
+// appendTimeout bounds how long an answer's end waits for the log.
+const appendTimeout = 5 * time.Second
+
+// book appends the request's event, once.
+func (c *call) book() {
+	if c.appended {
+		return
+	}
+	c.appended = true
+	now := c.g.opt.Now()
+	c.ev.LatencyUS = max(now.Sub(c.start).Microseconds(), 0)
+	c.ev.API = c.rt.api
+	c.g.append(events.Event{
+		ID: c.id, At: now.UTC().Truncate(time.Microsecond), Kind: events.KindLLMCall, Node: c.g.opt.Node,
+		Client: clientOf(c.r.Header), Session: sessionOf(c.r.Header), Data: c.ev.AppendJSON(make([]byte, 0, 1024)),
+	})
+}
+
+// append hands an event to the log. That it was not taken is never the client's
+// trouble.
+func (g *Gateway) append(e events.Event) {
+	ctx, cancel := background(appendTimeout)
+	defer cancel()
+	if _, err := g.opt.Log.Append(ctx, e); err != nil {
+		g.lost.Add(1)
+		g.opt.Logger.Error("an event was lost", "id", e.ID, "kind", e.Kind, "err", err)
+	}
+}
+
+// bookHit appends the event of an answer from the cache.
+func (c *call) bookHit(a *cache.Answer, age time.Duration, size int) {
+	ev := &c.ev
+	ev.Outcome, ev.Status, ev.Match = events.OutcomeHit, 200, string(cache.MatchExact)
+	if a.Exact != c.exact {
+		ev.Match = string(cache.MatchSafe)
+	}
+	ev.Replayed, ev.Model, ev.ResponseBytes = a.Event, a.Model, int64(size)
+	ev.SavedLatencyUS = &a.LatencyUS
+	ttft := max(c.g.opt.Now().Sub(c.start).Microseconds(), 0)
+	ev.TTFTUS = &ttft
+	if a.Usage != nil {
+		usage := *a.Usage
+		if usage.Basis == events.BasisReported {
+			usage.Basis = events.BasisReplayed
+		}
+		ev.Usage = &usage
+		if p := c.g.opt.Prices; p != nil {
+			ev.PriceVersion = p.Version()
+			ev.CostSavedNanoUSD = p.Saved(c.pricedModel(), c.g.opt.Now(), a.Usage, age)
+		}
+	}
+	c.book()
+}
+
+// pricedModel is the model that answered, else the one asked for.
+func (c *call) pricedModel() string {
+	if c.ev.Model != "" {
+		return c.ev.Model
+	}
+	return c.ev.ModelAsked
+}
+
+// bookAnswer appends the event of an answer from the upstream. whole is set when
+// everything of it was seen; otherwise what was not reported is estimated from
+// what was delivered.
+func (c *call) bookAnswer(outcome events.Outcome, word string, f protocol.Facts, whole bool) {
+	c.ev.Outcome, c.ev.Error = outcome, word
+	if f.Model != "" {
+		c.ev.Model = clip(f.Model, 256)
+	}
+	if c.ev.Status < 300 || !whole {
+		c.ev.Usage = c.usage(f, whole)
+	}
+	if p := c.g.opt.Prices; p != nil && c.ev.Usage != nil {
+		c.ev.PriceVersion = p.Version()
+		c.ev.CostPaidNanoUSD = p.Cost(c.pricedModel(), c.start, c.ev.Usage)
+	}
+	c.book()
+}
+
+// usage is what is booked of an answer: what was reported, or an estimate where
+// it was not, or not to the end.
+func (c *call) usage(f protocol.Facts, whole bool) *events.Usage {
+	if !c.rt.metered() {
+		return f.Usage
+	}
+	if f.Usage != nil && (whole || f.Finish != "" && f.Usage.Output != nil) {
+		return f.Usage
+	}
+	if f.Usage == nil && f.Failed != "" && f.OutputBytes == 0 {
+		return nil // refused, not answered
+	}
+	out := tokens.Estimate(f.OutputBytes)
+	u := events.Usage{Basis: events.BasisEstimated, Counter: tokens.Rule}
+	if f.Usage != nil {
+		u = *f.Usage
+		u.Basis, u.Counter = events.BasisEstimated, tokens.Rule
+		if u.Output != nil {
+			out = max(out, *u.Output)
+		}
+	} else {
+		in := tokens.Estimate(c.textBytes())
+		u.InputUncached = &in
+	}
+	u.Output = &out
+	return &u
+}
+
+func (c *call) textBytes() int64 {
+	if c.decoded != nil {
+		return int64(len(c.decoded.b))
+	}
+	return c.ev.RequestBytes
+}
+
+// keep hands a complete answer to the cache and says so in the event; the
+// result is to be called once the event is appended.
+func (c *call) keep(f protocol.Facts, form cache.Form, contentType string, data []byte) (show func()) {
+	none := func() {}
+	if !c.mayStore || !f.Complete || f.ToolCalls || f.Hosted || f.Failed != "" || len(data) > maxAnswer {
+		return none
+	}
+	now := c.g.opt.Now().UTC()
+	a := &cache.Answer{
+		Exact: c.exact, Form: form, ContentType: contentType, Data: append([]byte(nil), data...),
+		Usage: c.usage(f, true), Model: clip(f.Model, 256), Event: c.id, At: now, Expires: now.Add(c.g.opt.Cache.TTL),
+		LatencyUS: max(now.Sub(c.start).Microseconds(), 0),
+	}
+	if !c.g.store.Offer(c.key, a) {
+		return none
+	}
+	c.ev.Stored = &events.Stored{Body: c.key.String(), Bytes: int64(len(data)), Expires: a.Expires}
+	return func() { c.g.store.Show(c.key, a) }
+}
+
+// maxAnswer is the size in bytes above which an answer is not cached.
+const maxAnswer = 8 << 20
+
+// bookState appends that an upstream's circuit changed.
+func (g *Gateway) bookState(u *upstream, state, reason string, failures int) {
+	data, err := json.Marshal(events.UpstreamState{Upstream: u.Name, State: state, Reason: reason, Failures: failures})
+	if err != nil {
+		return // a struct of strings always marshals
+	}
+	g.append(events.Event{
+		ID: g.ids.Next(), At: g.opt.Now().UTC().Truncate(time.Microsecond), Kind: events.KindUpstreamState, Node: g.opt.Node, Data: data,
+	})
+}

@@ -1,0 +1,46 @@
+package cache
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/icyloom/icyloom/events"
+)
+
+// agentBody is a chat request as coding agents send it: a long system prompt,
+// many tools with schemas, a history of code and command output.
+func agentBody(size int) []byte {
+	var b strings.Builder
+	b.WriteString(`{"model":"m","temperature":0.2,"stream":false,"tools":[`)
+	for i := 0; b.Len() < size*4/5; i++ {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"type":"function","function":{"name":"tool_%d","description":"Reads a file from disk.\n\nUsage:\n- The path must be \"absolute\"\n- %s","parameters":{"type":"object","properties":{"path":{"type":"string","description":"The absolute path of the file to read"},"offset":{"type":"integer","minimum":0},"limit":{"type":"integer"}},"required":["path"],"additionalProperties":false}}}`, i, strings.Repeat("Results are returned with line numbers starting at 1. ", 8))
+	}
+	b.WriteString(`],"messages":[{"role":"system","content":"You are a coding agent.\n\n# Rules\n- Be brief.\n"}`)
+	for i := 0; b.Len() < size-500; i++ {
+		fmt.Fprintf(&b, `,{"role":"user","content":"Please look at file %d.\n\n"},{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"tool_1","arguments":"{\"path\":\"/src/%d.go\"}"}}]},{"role":"tool","tool_call_id":"call_%d","content":"     1\tpackage main\n     2\t\n     3\tfunc main() {\n     4\t\tprintln(\"x\")\n     5\t}\n"}`, i, i, i, i)
+	}
+	b.WriteString(`]}`)
+	return []byte(b.String())
+}
+
+func BenchmarkKey(b *testing.B) {
+	for _, size := range []int{1000, 76_000, 1_000_000} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			body := agentBody(size)
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				r, err := Parse(body, events.APIChat, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				r.Keys(Surroundings{API: events.APIChat, Upstream: "u"})
+				r.Release()
+			}
+		})
+	}
+}

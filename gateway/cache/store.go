@@ -1,0 +1,214 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/icyloom/icyloom/events"
+	"github.com/maypok86/otter/v2"
+)
+
+const (
+	maxQueued      = 1024     // answers waiting to be written
+	maxQueuedBytes = 32 << 20 // and their bytes
+	bodiesTimeout  = 2 * time.Second
+)
+
+// StoreOptions of NewStore.
+type StoreOptions struct {
+	// Bodies keeps the answers; nil: memory only.
+	Bodies events.Bodies
+	// HotBytes is the memory for answers in use.
+	HotBytes int64
+	// Shared is set when others write to Bodies too: a key that is not in the
+	// index is then asked for all the same.
+	Shared bool
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Store keeps answers: in memory what is in use, in Bodies everything. One
+// goroutine writes, so that no request waits for it. It is safe for concurrent
+// use.
+type Store struct {
+	opt StoreOptions
+	hot *otter.Cache[Key, *Answer]
+
+	queue       chan queued
+	queuedBytes atomic.Int64
+	dropped     atomic.Int64
+
+	mu     sync.RWMutex
+	known  map[uint64]struct{} // keys in Bodies, shortened
+	listed bool                // known is complete
+	closed bool
+
+	ctx      context.Context // of the writes
+	stop     context.CancelFunc
+	stopList context.CancelFunc
+	done     sync.WaitGroup
+}
+
+type queued struct {
+	key    Key
+	answer *Answer
+}
+
+// NewStore returns a store. Close ends what it started.
+func NewStore(o StoreOptions) (*Store, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	hot, err := otter.New(&otter.Options[Key, *Answer]{
+		MaximumWeight: uint64(max(o.HotBytes, 0)),
+		Weigher:       func(_ Key, a *Answer) uint32 { return a.weight() },
+		Executor:      func(f func()) { f() }, // no goroutine that nobody waits for
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cache: hot tier: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Store{opt: o, hot: hot, queue: make(chan queued, maxQueued), known: map[uint64]struct{}{}, ctx: ctx, stop: stop}
+	listing, stopList := context.WithCancel(ctx)
+	s.stopList = stopList
+	if o.Bodies != nil {
+		s.done.Go(s.write)
+		s.done.Go(func() { s.list(listing) })
+	}
+	return s, nil
+}
+
+// Get returns the answer kept under key, nil when there is none that lives.
+// That Bodies cannot be read is no answer either.
+func (s *Store) Get(ctx context.Context, key Key) *Answer {
+	now := s.opt.Now()
+	if a, ok := s.hot.GetIfPresent(key); ok {
+		if now.Before(a.Expires) {
+			return a
+		}
+		s.hot.Invalidate(key)
+		return nil
+	}
+	if s.opt.Bodies == nil || !s.mayKnow(key) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, bodiesTimeout)
+	defer cancel()
+	b, err := s.opt.Bodies.Get(ctx, events.BodyCache, key.String(), now)
+	if err != nil {
+		if !errors.Is(err, events.ErrNoBody) && ctx.Err() == nil {
+			s.opt.Logger.Warn("a cached answer cannot be read", "key", key, "err", err)
+		}
+		return nil
+	}
+	a := answerOf(b)
+	if a == nil || !now.Before(a.Expires) {
+		return nil
+	}
+	s.hot.Set(key, a)
+	return a
+}
+
+// mayKnow tells whether Bodies is worth asking.
+func (s *Store) mayKnow(key Key) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	_, ok := s.known[shorten(key)]
+	return ok || !s.listed || s.opt.Shared
+}
+
+// Offer hands an answer to the writer. It returns false, and the answer will not
+// be kept, when the writer is behind. Show makes an answer that was taken
+// visible.
+func (s *Store) Offer(key Key, a *Answer) bool {
+	if s.opt.Bodies == nil {
+		return true
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return false
+	}
+	n := int64(len(a.Data))
+	if s.queuedBytes.Add(n) <= maxQueuedBytes || n > maxQueuedBytes/2 {
+		select {
+		case s.queue <- queued{key, a}:
+			return true
+		default:
+		}
+	}
+	s.queuedBytes.Add(-n)
+	s.dropped.Add(1)
+	return false
+}
+
+// Show lets requests find an answer from now on.
+func (s *Store) Show(key Key, a *Answer) { s.hot.Set(key, a) }
+
+// Rendered returns the answer as v wants it: its own bytes, or what render makes
+// of them, which is kept while the answer is in use.
+func (s *Store) Rendered(key Key, a *Answer, v Variant, render func([]byte) ([]byte, error)) ([]byte, error) {
+	if p := a.rendered[v].Load(); p != nil {
+		return *p, nil
+	}
+	b, err := render(a.Data)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > 0 && len(b) == len(a.Data) && &b[0] == &a.Data[0] {
+		return b, nil
+	}
+	a.rendered[v].Store(&b)
+	s.hot.Set(key, a) // weighed anew
+	return b, nil
+}
+
+// Forget drops the answer under key from memory, and the key from the index:
+// its body was erased.
+func (s *Store) Forget(key Key) {
+	s.hot.Invalidate(key)
+	s.mu.Lock()
+	delete(s.known, shorten(key))
+	s.mu.Unlock()
+}
+
+// Stats returns the bytes in memory, the keys in the index, and how many answers
+// were not kept because the writer was behind.
+func (s *Store) Stats() (hotBytes int64, known int, dropped int64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return int64(s.hot.WeightedSize()), len(s.known), s.dropped.Load()
+}
+
+// Close waits until everything taken is written, or until ctx ends.
+func (s *Store) Close(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.queue)
+	}
+	s.mu.Unlock()
+	s.stopList()
+	done := make(chan struct{})
+	go func() {
+		s.done.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		s.stop()
+		return nil
+	case <-ctx.Done():
+		s.stop()
+		<-done // what is left fails at once
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,254 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/icyloom/icyloom/events"
+	"github.com/icyloom/icyloom/gateway/cache"
+	"github.com/icyloom/icyloom/gateway/internal/protocol"
+)
+
+// call is one request on its way. One goroutine owns it.
+type call struct {
+	g     *Gateway
+	w     http.ResponseWriter
+	r     *http.Request
+	rt    route
+	start time.Time
+	id    string // of its event
+
+	body    *buffer        // as the client sent it
+	decoded *buffer        // its content coding undone; nil without one
+	req     *cache.Request // nil when the body was not read
+	up      *upstream
+	opaque  bool // the body's coding is not known: it is forwarded unread
+
+	directives directives
+	exact      cache.Key
+	key        cache.Key // the one answers are kept under
+	mayStore   bool
+
+	ev       events.LLMCall
+	appended bool
+}
+
+// run answers the request.
+func (c *call) run() {
+	defer c.free()
+	if p := c.receive(); p != nil {
+		c.fail(p)
+		return
+	}
+	if c.ev.Outcome != "" {
+		c.book() // the client left while it was still sending
+		return
+	}
+	if p := c.route(); p != nil {
+		c.fail(p)
+		return
+	}
+	if c.lookup() {
+		return
+	}
+	c.forward()
+}
+
+func (c *call) free() {
+	if c.req != nil {
+		c.req.Release()
+	}
+	if c.decoded != nil {
+		c.decoded.release()
+	}
+	if c.body != nil {
+		c.body.release()
+	}
+}
+
+// receive reads the body and, of the known endpoints, what it says.
+func (c *call) receive() *problem {
+	body, err := readBody(c.r, c.g.opt.MaxBodyBytes)
+	switch {
+	case err == errTooLarge:
+		return c.g.tooLarge()
+	case err != nil && c.r.Context().Err() != nil:
+		c.ev.Outcome = events.OutcomeClientClosed
+		return nil
+	case err != nil:
+		return &problem{status: http.StatusBadRequest, typ: "invalid_request", word: "bad_request", text: "the request body could not be read to its end"}
+	}
+	c.body, c.ev.RequestBytes = body, int64(len(body.b))
+	if !c.rt.parsed() {
+		return nil
+	}
+	text := body
+	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		c.decoded, err = decode(coding, body.b, c.g.opt.MaxBodyBytes)
+		if err == errTooLarge {
+			return c.g.tooLarge()
+		}
+		if err != nil {
+			c.opaque = true
+			return nil
+		}
+		text = c.decoded
+	}
+	c.req, err = cache.Parse(text.b, c.rt.api, c.g.secret)
+	if err != nil {
+		return &problem{status: http.StatusBadRequest, typ: "invalid_request", word: "bad_request", text: "the request body is not valid JSON: " + err.Error()}
+	}
+	c.ev.ModelAsked, c.ev.Stream = clip(c.req.Model, 256), c.req.Stream
+	return nil
+}
+
+// route chooses the upstream.
+func (c *call) route() *problem {
+	var field, model string
+	if c.req != nil {
+		field, model = c.req.Upstream, c.req.Model
+	}
+	up, p := c.g.choose(&c.rt, c.r.Header.Get("X-Icyloom-Upstream"), field, model)
+	if p != nil {
+		return p
+	}
+	c.up, c.ev.Upstream = up, up.Name
+	return nil
+}
+
+// lookup asks the cache, and answers the request when it can.
+func (c *call) lookup() (answered bool) {
+	c.directives = directivesOf(c.r.Header)
+	c.ev.Bypass = c.bypass()
+	if c.ev.Bypass != "" && c.ev.Bypass != "no-cache" {
+		return c.refuseUncached()
+	}
+	exact, safe := c.req.Keys(cache.Surroundings{
+		API: c.rt.api, Upstream: c.up.Name, BaseURL: c.up.BaseURL, Query: c.r.URL.RawQuery, Headers: c.r.Header,
+		Scope: c.g.opt.Cache.Scope, Namespace: c.r.Header.Get("X-Icyloom-Namespace"),
+	})
+	c.ev.Components = c.req.Components()
+	c.ev.KeyExact = exact.String()
+	c.ev.KeySafe = c.ev.KeyExact
+	if safe != exact {
+		c.ev.KeySafe = safe.String()
+	}
+	c.exact, c.key, c.mayStore = exact, safe, true
+	if c.g.opt.Cache.Match == cache.MatchExact {
+		c.key = exact
+	}
+	if c.ev.Bypass == "" {
+		if a := c.g.store.Get(c.r.Context(), c.key); a != nil && c.fits(a) && c.hit(a) {
+			return true
+		}
+	}
+	return c.refuseUncached()
+}
+
+// bypass says why the cache is not asked, "" when it is.
+func (c *call) bypass() string {
+	switch {
+	case c.opaque:
+		return "encoding"
+	case !c.rt.metered():
+		return "api"
+	case c.req.Bypass != "":
+		return c.req.Bypass
+	case c.directives.noStore:
+		return "no-store"
+	case c.directives.noCache:
+		return "no-cache"
+	}
+	return ""
+}
+
+// fits tells whether a kept answer is one for this very request, and young
+// enough.
+func (c *call) fits(a *cache.Answer) bool {
+	if c.g.opt.Cache.Match == cache.MatchExact && a.Exact != c.exact {
+		return false
+	}
+	return c.directives.maxAge < 0 || c.age(a) <= c.directives.maxAge
+}
+
+func (c *call) age(a *cache.Answer) time.Duration { return max(c.g.opt.Now().Sub(a.At), 0) }
+
+// refuseUncached answers a request that wants only what is cached.
+func (c *call) refuseUncached() bool {
+	if !c.directives.onlyIfCached {
+		return false
+	}
+	c.fail(&problem{status: http.StatusGatewayTimeout, typ: "not_found", word: "only_if_cached", text: "there is no cached answer to this request, and it asked for nothing else (Cache-Control: only-if-cached)"})
+	return true
+}
+
+// hit answers from the cache; false when the answer cannot be rendered.
+func (c *call) hit(a *cache.Answer) bool {
+	variant, form := cache.VariantJSON, cache.FormJSON
+	if c.req.Stream {
+		variant, form = cache.VariantSSE, cache.FormSSE
+		if c.req.AsksUsage {
+			variant = cache.VariantSSEUsage
+		}
+	}
+	data, err := c.g.store.Rendered(c.key, a, variant, func(raw []byte) ([]byte, error) {
+		return render(c.rt.proto, a.Form, form, raw, protocol.Replay{IncludeUsage: c.req.AsksUsage})
+	})
+	if err != nil {
+		c.g.opt.Logger.Warn("a cached answer cannot be replayed", "key", c.key, "form", form, "err", err)
+		return false
+	}
+	age := c.age(a)
+	c.bookHit(a, age, len(data))
+	h := c.w.Header()
+	contentType := a.ContentType
+	if a.Form != form {
+		contentType = contentTypes[form]
+	}
+	if form == cache.FormSSE {
+		h["Cache-Control"] = []string{"no-cache"}
+	}
+	c.head("hit")
+	h["Content-Type"] = []string{contentType}
+	h["Content-Length"] = []string{strconv.Itoa(len(data))}
+	h["Age"] = []string{strconv.FormatInt(int64(age/time.Second), 10)}
+	h["Cache-Status"] = []string{"icyloom; hit; ttl=" + strconv.FormatInt(int64(a.Expires.Sub(c.g.opt.Now())/time.Second), 10)}
+	c.w.WriteHeader(http.StatusOK)
+	_, _ = c.w.Write(data) // a client that left is no failure of ours
+	return true
+}
+
+var contentTypes = map[cache.Form]string{cache.FormJSON: "application/json", cache.FormSSE: "text/event-stream; charset=utf-8"}
+
+func render(p protocol.Protocol, have, want cache.Form, raw []byte, r protocol.Replay) ([]byte, error) {
+	switch {
+	case have == want && want == cache.FormJSON:
+		return raw, nil
+	case have == want:
+		return p.SSE(raw, r)
+	case want == cache.FormSSE:
+		return p.ToSSE(raw, r)
+	}
+	return p.ToJSON(raw)
+}
+
+// head puts what every answer bears into its header.
+func (c *call) head(cacheWord string) {
+	h := c.w.Header()
+	name := ""
+	if c.up != nil {
+		name = c.up.Name
+	}
+	v := [...]string{cacheWord, c.id, name}
+	h["X-Icyloom-Cache"], h["X-Icyloom-Event"] = v[0:1:1], v[1:2:2]
+	if name != "" {
+		h["X-Icyloom-Upstream"] = v[2:3:3]
+	}
+}
+
+// background is the context of what must happen although the client left.
+func background(d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), d)
+}

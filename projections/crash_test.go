@@ -1,0 +1,3 @@
+package projections
+
+func maybeChild() {}

@@ -1,0 +1,188 @@
+package projections
+
+import (
+	"fmt"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/icyloom/icyloom/events"
+)
+
+// cacheRow is a row of cache_entries, but for its body's key. Times are
+// microseconds since 1970.
+type cacheRow struct {
+	seq, storedSeq              int64 // the event that stored the answer; where the table has the row
+	upstream, model             int64
+	bytes, hits                 int64
+	storedAt, lastUsed, expires int64
+	evicted                     opt // why, as a name
+	evictedAt                   opt
+}
+
+const (
+	cacheCols    = "seq, upstream, model, bytes, hits, stored_at, last_used_at, expires_at, evicted, evicted_at"
+	loadCacheSQL = "SELECT " + cacheCols + " FROM cache_entries WHERE body = ?"
+	saveCacheSQL = "INSERT OR REPLACE INTO cache_entries (" + cacheCols + ", body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+// wireCache connects cache_entries to its table.
+func (f *folder) wireCache(keep int) {
+	f.cache = writeBack[string, cacheRow]{rows: &f.rows[tabCache], keep: keep, load: f.loadCache, save: f.saveCache}
+}
+
+func (f *folder) loadCache(body string, v *cacheRow) bool {
+	return f.c.prepare(loadCacheSQL).text(1, body).row(func(r *sqlite3.Stmt) {
+		v.seq, v.upstream, v.model = r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnInt64(2)
+		v.bytes, v.hits, v.storedAt = r.ColumnInt64(3), r.ColumnInt64(4), r.ColumnInt64(5)
+		v.lastUsed, v.expires = r.ColumnInt64(6), r.ColumnInt64(7)
+		v.evicted, v.evictedAt = optCol(r, 8), optCol(r, 9)
+		v.storedSeq = v.seq
+	})
+}
+
+func (f *folder) saveCache(body string, v *cacheRow, stored bool) {
+	if stored && v.storedSeq != v.seq {
+		f.c.prepare("DELETE FROM cache_entries WHERE seq = ?").ints(1, v.storedSeq).run()
+	}
+	f.c.prepare(saveCacheSQL).ints(1, v.seq, v.upstream, v.model, v.bytes, v.hits, v.storedAt, v.lastUsed, v.expires).
+		opts(9, v.evicted, v.evictedAt).text(11, body).run()
+	v.storedSeq = v.seq
+}
+
+// foldCache notes what a call put into the cache or took from it.
+func (f *folder) foldCache(it *item, row *logRow) {
+	c := it.call
+	if c.stored.body != "" {
+		f.store(it, row)
+	}
+	if row.outcome == outHit || (row.outcome == outClosed && c.replayed != "") {
+		if e := f.entryOf(c); e != nil && !e.val.evicted.ok {
+			f.cache.touch(e)
+			e.val.hits++
+			e.val.lastUsed = max(e.val.lastUsed, it.at.v)
+		}
+	}
+}
+
+// store notes a new answer, in place of the one that its key had.
+func (f *folder) store(it *item, row *logRow) {
+	c := it.call
+	v := f.cache.at(c.stored.body)
+	if v.seq != 0 && !v.evicted.ok {
+		f.live--
+		f.liveBytes -= v.bytes
+	}
+	*v = cacheRow{
+		seq: int64(it.seq), storedSeq: v.storedSeq, upstream: row.upstream, model: row.model,
+		bytes: min(c.stored.bytes, maxBody), storedAt: it.at.v, lastUsed: it.at.v, expires: c.stored.expires,
+	}
+	f.live++
+	f.liveBytes += v.bytes
+	f.fresh[it.seq] = c.stored.body
+	if c.path != nil {
+		f.shapes.add(shapeKey(c.shape, c.path))
+	}
+}
+
+// maxBody is the largest size that is believed, so that sums cannot overflow.
+const maxBody = 1 << 40
+
+// entryOf finds the cached answer that a hit repeated: by its keys, or where
+// the body lies under a third one by the event that stored it.
+func (f *folder) entryOf(c *call) *entry[string, cacheRow] {
+	for _, key := range [...]string{c.keySafe, c.keyExact} {
+		if key == "" {
+			continue
+		}
+		if e := f.cache.find(key); e != nil {
+			return e
+		}
+	}
+	if c.replayed == "" {
+		return nil
+	}
+	seq := f.seqOf(c.replayed)
+	if seq == 0 {
+		return nil
+	}
+	body, ok := f.fresh[seq]
+	if !ok {
+		ok = f.c.prepare("SELECT body FROM cache_entries WHERE seq = ?").ints(1, int64(seq)).
+			row(func(r *sqlite3.Stmt) { body = r.ColumnText(0) })
+	}
+	if !ok {
+		return nil
+	}
+	if e := f.cache.find(body); e != nil && e.val.seq == int64(seq) {
+		return e
+	}
+	return nil
+}
+
+// foldGone notes that a cached answer was evicted or erased.
+func (f *folder) foldGone(it *item) {
+	if it.gone.Class != events.BodyCache {
+		return
+	}
+	e := f.cache.find(it.gone.Key)
+	if e == nil || e.val.evicted.ok {
+		return
+	}
+	f.cache.touch(e)
+	e.val.evicted, e.val.evictedAt = opt{f.names.id(it.gone.Reason), true}, it.at
+	f.live--
+	f.liveBytes -= e.val.bytes
+}
+
+// why says why a call was not a hit: for a miss, where it parts from the
+// nearest answer kept; else what the event itself says.
+func (f *folder) why(it *item) string {
+	c := it.call
+	if c.outcome != string(events.OutcomeMiss) || c.path == nil {
+		return c.reason
+	}
+	same, ok := f.shapes.nearest(shapeKey(c.shape, c.path))
+	switch {
+	case !ok:
+		return "new"
+	case same == len(c.path)/partBytes:
+		return f.whyGone(it)
+	case same == 0:
+		return "model"
+	case same == 1:
+		return "system"
+	case same == 2:
+		return "tools"
+	case same == len(c.path)/partBytes-1:
+		return "params"
+	}
+	return fmt.Sprintf("message %d", messageAt(same-headParts, c.messages)+1)
+}
+
+// messageAt maps a message's place in a path to its place in the request.
+func messageAt(i, messages int) int {
+	if i <= headMessages || messages <= headMessages+tailMessages+1 {
+		return i
+	}
+	return messages - tailMessages + i - headMessages - 1
+}
+
+// whyGone says why a request missed though its like was stored.
+func (f *folder) whyGone(it *item) string {
+	for _, key := range [...]string{it.call.keySafe, it.call.keyExact} {
+		if key == "" {
+			continue
+		}
+		e := f.cache.find(key)
+		switch {
+		case e == nil:
+			continue
+		case e.val.evicted.ok:
+			return "evicted"
+		case e.val.expires != 0 && e.val.expires <= it.at.v:
+			return "expired"
+		}
+		return "body missing"
+	}
+	return "scope"
+}

@@ -1,0 +1,389 @@
+package projections
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"time"
+
+	"github.com/icyloom/icyloom/events"
+)
+
+// item is an event, decoded as far as the folds need it. It shares no memory
+// with the record it came from, so that decoding and folding can run apart.
+type item struct {
+	seq                         uint64
+	id                          string
+	at                          opt // microseconds since 1970, unknown when the event has no time
+	kind, node, session, client string
+	fault                       bool // not decodable: known to log_index only
+	call                        *call
+	gone                        *events.BodyEvicted
+	state                       *events.UpstreamState
+	gap                         *events.LedgerGap
+}
+
+// call is an llm.call.
+type call struct {
+	outcome, api, upstream, model string
+	reason                        string // of a bypass or error
+	failure                       string
+	status                        int64
+	latency                       int64
+	savedLatency                  opt
+	keyExact, keySafe, replayed   string
+	stored                        stored
+	tokens                        opt // sum of the usage's buckets
+	basis, counter                string
+	costPaid, costSaved           opt
+	shape                         uint64
+	messages                      int
+	path                          []byte // nil without components
+	compress                      compressed
+}
+
+type stored struct {
+	body    string // "": nothing was stored
+	bytes   int64
+	expires int64 // microseconds since 1970, 0: never
+}
+
+type compressed struct {
+	ok            bool
+	before, after int64
+	counter       string
+}
+
+// decoder turns records into items. It belongs to one goroutine.
+type decoder struct {
+	words map[string]string
+	hash  []uint32
+}
+
+// maxWords bounds the memory for words that repeat.
+const maxWords = 4096
+
+// word returns b as a string, the same one when it was seen before.
+func (d *decoder) word(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	if w, ok := d.words[string(b)]; ok {
+		return w
+	}
+	if d.words == nil || len(d.words) >= maxWords {
+		d.words = make(map[string]string, 64)
+	}
+	w := string(b)
+	d.words[w] = w
+	return w
+}
+
+// items decodes a batch.
+func (d *decoder) items(recs []events.Record) []item {
+	out := make([]item, len(recs))
+	var calls []call // one allocation for the batch
+	for i := range recs {
+		d.item(&out[i], &recs[i], &calls, len(recs)-i)
+	}
+	return out
+}
+
+func (d *decoder) item(it *item, r *events.Record, calls *[]call, left int) {
+	e := &r.Event
+	*it = item{
+		seq: r.Seq, id: e.ID, kind: string(e.Kind), node: e.Node, session: e.Session, client: e.Client,
+		fault: r.Err != nil,
+	}
+	if !e.At.IsZero() {
+		it.at = opt{e.At.UnixMicro(), true}
+	}
+	if it.fault {
+		return
+	}
+	switch e.Kind {
+	case events.KindLLMCall:
+		if len(*calls) == 0 {
+			*calls = make([]call, left)
+		}
+		it.call, *calls = &(*calls)[0], (*calls)[1:]
+		it.fault = d.call(it.call, e.Data) != nil
+	case events.KindBodyEvicted, events.KindBodyErased:
+		it.gone = new(events.BodyEvicted)
+		it.fault = json.Unmarshal(e.Data, it.gone) != nil
+	case events.KindUpstreamState:
+		it.state = new(events.UpstreamState)
+		it.fault = json.Unmarshal(e.Data, it.state) != nil
+	case events.KindLedgerGap:
+		it.gap = new(events.LedgerGap)
+		it.fault = json.Unmarshal(e.Data, it.gap) != nil
+	}
+}
+
+// call reads the data of an llm.call.
+func (d *decoder) call(c *call, data []byte) error {
+	if len(data) == 0 {
+		return nil // the same as {}
+	}
+	s := scanner{b: data}
+	if !s.begin('{') {
+		s.fail()
+	}
+	var asked string
+	for n := 0; s.err == nil && s.more('}', n); n++ {
+		if k := s.key(); !d.callText(c, &s, k, &asked) && !d.callValue(c, &s, k) {
+			s.skip(0)
+		}
+	}
+	if c.model == "" {
+		c.model = asked
+	}
+	if c.reason == "" {
+		c.reason = c.failure
+	}
+	if c.path != nil {
+		c.shape = shapeOf(c.api, c.upstream, c.messages)
+	}
+	return s.end()
+}
+
+// callText reads a member that is a string.
+func (d *decoder) callText(c *call, s *scanner, key []byte, asked *string) bool {
+	switch string(key) {
+	case "outcome":
+		c.outcome = d.word(s.str())
+	case "api":
+		c.api = d.word(s.str())
+	case "upstream":
+		c.upstream = d.word(s.str())
+	case "model":
+		c.model = d.word(s.str())
+	case "model_asked":
+		*asked = d.word(s.str())
+	case "bypass":
+		c.reason = d.word(s.str())
+	case "error":
+		c.failure = d.word(s.str())
+	case "key_exact":
+		c.keyExact = string(s.str())
+	case "key_safe":
+		c.keySafe = string(s.str())
+	case "replayed":
+		c.replayed = string(s.str())
+	default:
+		return false
+	}
+	return true
+}
+
+// callValue reads a member that is a number or an object.
+func (d *decoder) callValue(c *call, s *scanner, key []byte) bool {
+	switch string(key) {
+	case "status":
+		c.status = s.num().v
+	case "latency_us":
+		c.latency = s.num().v
+	case "saved_latency_us":
+		c.savedLatency = s.num()
+	case "cost_paid_nusd":
+		c.costPaid = known(s.num())
+	case "cost_saved_nusd":
+		c.costSaved = known(s.num())
+	case "usage":
+		d.usage(c, s)
+	case "stored":
+		d.stored(c, s)
+	case "components":
+		d.components(c, s)
+	case "compress":
+		d.compress(c, s)
+	default:
+		return false
+	}
+	return true
+}
+
+// known takes a negative amount, which nothing can mean, for unknown.
+func known(o opt) opt {
+	if o.v < 0 {
+		return opt{}
+	}
+	return o
+}
+
+// usage sums the disjoint buckets; with none of them the usage is unknown.
+func (d *decoder) usage(c *call, s *scanner) {
+	c.tokens, c.basis, c.counter = opt{}, "", ""
+	if !s.begin('{') {
+		return
+	}
+	for n := 0; s.err == nil && s.more('}', n); n++ {
+		switch string(s.key()) {
+		case "input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output":
+			if v := known(s.num()); v.ok {
+				c.tokens = opt{addSat(c.tokens.v, v.v), true}
+			}
+		case "reasoning": // a subset of output
+			s.num()
+		case "basis":
+			c.basis = d.word(s.str())
+		case "counter":
+			c.counter = d.word(s.str())
+		default:
+			s.skip(0)
+		}
+	}
+}
+
+func (d *decoder) stored(c *call, s *scanner) {
+	c.stored = stored{}
+	if !s.begin('{') {
+		return
+	}
+	for n := 0; s.err == nil && s.more('}', n); n++ {
+		switch string(s.key()) {
+		case "body":
+			c.stored.body = string(s.str())
+		case "bytes":
+			c.stored.bytes = known(s.num()).v
+		case "expires":
+			c.stored.expires = d.time(s)
+		default:
+			s.skip(0)
+		}
+	}
+}
+
+// time reads an RFC 3339 time as microseconds; the zero time and null are 0.
+func (d *decoder) time(s *scanner) int64 {
+	b := s.str()
+	if b == nil || s.err != nil {
+		return 0
+	}
+	t, err := time.Parse(time.RFC3339Nano, string(b))
+	if err != nil {
+		s.fail()
+		return 0
+	}
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func (d *decoder) compress(c *call, s *scanner) {
+	c.compress = compressed{}
+	if !s.begin('{') {
+		return
+	}
+	c.compress.ok = true
+	for n := 0; s.err == nil && s.more('}', n); n++ {
+		switch string(s.key()) {
+		case "tokens_before":
+			c.compress.before = known(s.num()).v
+		case "tokens_after":
+			c.compress.after = known(s.num()).v
+		case "counter":
+			c.compress.counter = d.word(s.str())
+		default:
+			s.skip(0)
+		}
+	}
+}
+
+// components reads the hashes of a request's parts into a path.
+func (d *decoder) components(c *call, s *scanner) {
+	c.path = nil
+	if !s.begin('{') {
+		return
+	}
+	d.hash = d.hash[:0]
+	var model, system, tools, params uint32
+	for n := 0; s.err == nil && s.more('}', n); n++ {
+		switch string(s.key()) {
+		case "model":
+			model = part(s.str())
+		case "system":
+			system = part(s.str())
+		case "tools":
+			tools = part(s.str())
+		case "params":
+			params = part(s.str())
+		case "messages":
+			d.messages(s)
+		default:
+			s.skip(0)
+		}
+	}
+	c.messages = len(d.hash)
+	c.path = makePath(model, system, tools, d.hash, params)
+}
+
+func (d *decoder) messages(s *scanner) {
+	d.hash = d.hash[:0]
+	if !s.begin('[') {
+		return
+	}
+	for n := 0; s.err == nil && s.more(']', n); n++ {
+		d.hash = append(d.hash, part(s.str()))
+	}
+}
+
+// The parameters of the FNV-1a hashes below.
+const (
+	fnvStart32, fnvPrime32 = 2166136261, 16777619
+	fnvStart64, fnvPrime64 = 14695981039346656037, 1099511628211
+)
+
+// part shortens a component's hash to 32 bits: the path is for telling where
+// two requests part, and a collision only misplaces that by one step.
+func part(b []byte) uint32 {
+	h := uint32(fnvStart32)
+	for _, c := range b {
+		h = (h ^ uint32(c)) * fnvPrime32
+	}
+	return h
+}
+
+// The first headMessages messages and the last tailMessages are told apart in a
+// path; those between them count as one, which bounds its length.
+const (
+	headMessages = 32
+	tailMessages = 31
+	headParts    = 3 // model, system, tools
+)
+
+// makePath joins the parts in the order in which they are compared.
+func makePath(model, system, tools uint32, messages []uint32, params uint32) []byte {
+	b := make([]byte, 0, 4*(min(len(messages), headMessages+tailMessages+1)+headParts+1))
+	for _, p := range [...]uint32{model, system, tools} {
+		b = binary.BigEndian.AppendUint32(b, p)
+	}
+	if n := len(messages); n > headMessages+tailMessages+1 {
+		mid := uint32(fnvStart32)
+		for _, m := range messages[headMessages : n-tailMessages] {
+			mid = (mid ^ m) * fnvPrime32
+		}
+		for _, m := range messages[:headMessages] {
+			b = binary.BigEndian.AppendUint32(b, m)
+		}
+		b = binary.BigEndian.AppendUint32(b, mid)
+		messages = messages[n-tailMessages:]
+	}
+	for _, m := range messages {
+		b = binary.BigEndian.AppendUint32(b, m)
+	}
+	return binary.BigEndian.AppendUint32(b, params)
+}
+
+// shapeOf names what two requests must share to be comparable at all.
+func shapeOf(api, upstream string, messages int) uint64 {
+	h := uint64(fnvStart64)
+	for _, c := range []byte(api) {
+		h = (h ^ uint64(c)) * fnvPrime64
+	}
+	h *= fnvPrime64 // a separator
+	for _, c := range []byte(upstream) {
+		h = (h ^ uint64(c)) * fnvPrime64
+	}
+	return (h ^ uint64(messages)) * fnvPrime64
+}

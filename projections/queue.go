@@ -1,0 +1,91 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/icyloom/icyloom/events"
+)
+
+// maxBatch is how many events one transaction folds at most, and how many wait
+// decoded before the log has to.
+const maxBatch = 10_000
+
+// queue hands decoded events from the goroutine that follows the log to the
+// one that folds.
+type queue struct {
+	ready chan struct{} // holds a token when there is something to take
+	room  chan struct{} // holds a token when something was taken
+
+	mu    sync.Mutex
+	items []item
+	last  uint64 // the last one ever put in
+}
+
+func newQueue(last uint64) *queue {
+	return &queue{ready: make(chan struct{}, 1), room: make(chan struct{}, 1), last: last}
+}
+
+// signal leaves a token in c.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// put adds events, and waits while there are too many. A sequence number that
+// does not follow the one before is an error: nothing is skipped, and nothing
+// is taken twice.
+func (q *queue) put(ctx context.Context, d *decoder, recs []events.Record) error {
+	q.mu.Lock()
+	last := q.last
+	q.mu.Unlock()
+	for i := range recs {
+		if recs[i].Seq != last+1 {
+			return fmt.Errorf("projections: the log gave event %d after event %d", recs[i].Seq, last)
+		}
+		last++
+	}
+	items := d.items(recs)
+	for {
+		q.mu.Lock()
+		if len(q.items) < maxBatch {
+			q.items = append(q.items, items...)
+			q.last = last
+			q.mu.Unlock()
+			signal(q.ready)
+			return nil
+		}
+		q.mu.Unlock()
+		select {
+		case <-q.room:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// take returns what there is, at most a batch.
+func (q *queue) take() []item {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	out := q.items
+	if len(out) > maxBatch {
+		q.items = append([]item(nil), out[maxBatch:]...)
+		out = out[:maxBatch]
+		signal(q.ready)
+	} else {
+		q.items = nil
+	}
+	signal(q.room)
+	return out
+}
+
+// state tells how many wait, and the last one that came in.
+func (q *queue) state() (n int, last uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.items), q.last
+}

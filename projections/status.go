@@ -1,0 +1,143 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// States of DB.State.
+const (
+	stateLive       = "live"
+	stateCatchingUp = "catching_up"
+	stateRebuilding = "rebuilding"
+	stateStalled    = "stalled"
+	stateFile       = "file"
+)
+
+// liveLag is how far behind the tables may be and still count as live.
+const liveLag = time.Second
+
+// status is what the projector says of itself; Store.mu guards it.
+type status struct {
+	applied, head uint64
+	oldest        time.Time // time of the oldest event not folded, as far as known
+	rebuilding    int
+	stall         error
+	fruitless     int // stalls since the last event was folded
+	notice        string
+	file, closed  bool
+}
+
+// waiter waits for an event to be folded.
+type waiter struct {
+	seq  uint64
+	done chan error
+}
+
+// Status tells where the tables stand. It reads no table and never blocks.
+func (s *Store) Status() DB {
+	now := s.o.Now()
+	path, _ := s.pool.current()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := &s.status
+	d := DB{Applied: st.applied, Head: max(st.head, st.applied), Notice: st.notice, Version: schemaVersion(), State: stateLive}
+	if d.Head > d.Applied && !st.oldest.IsZero() {
+		d.LagUS = max(now.Sub(st.oldest).Microseconds(), 1)
+	}
+	switch {
+	case st.file:
+		d.State = stateFile
+	case st.rebuilding > 0:
+		d.State = stateRebuilding
+	case st.stall != nil:
+		d.State, d.Error = stateStalled, st.stall.Error()
+	case path == "" || d.LagUS > liveLag.Microseconds():
+		d.State = stateCatchingUp
+	}
+	if path != "" {
+		d.Bytes = fileBytes(path)
+	}
+	return d
+}
+
+// Changed returns a channel that is closed when the tables or the state change
+// next.
+func (s *Store) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+// update changes the status and tells who waits for that.
+func (s *Store) update(f func(*status)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.status)
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.wake(func(w *waiter) (error, bool) {
+		if s.status.fruitless > 1 {
+			return s.stalledError(), true
+		}
+		return nil, w.seq <= s.status.applied
+	})
+}
+
+// wake ends the waits that f decides. The caller holds s.mu.
+func (s *Store) wake(f func(*waiter) (error, bool)) {
+	for w := range s.waiters {
+		if err, end := f(w); end {
+			w.done <- err
+			delete(s.waiters, w)
+		}
+	}
+}
+
+func (s *Store) stalledError() error { return fmt.Errorf("%w: %w", ErrStalled, s.status.stall) }
+
+// Wait returns when the event at seq is in the tables. It returns at once for
+// seq 0, and an error when ctx ends, the projector stalls or the store closes.
+func (s *Store) Wait(ctx context.Context, seq uint64) error {
+	w := &waiter{seq: seq, done: make(chan error, 1)}
+	s.mu.Lock()
+	switch {
+	case seq <= s.status.applied:
+		s.mu.Unlock()
+		return nil
+	case s.status.closed:
+		s.mu.Unlock()
+		return ErrClosed
+	case s.status.fruitless > 1:
+		defer s.mu.Unlock()
+		return s.stalledError()
+	}
+	s.waiters[w] = struct{}{}
+	s.mu.Unlock()
+	select { // the projector may be lingering
+	case s.poke <- struct{}{}:
+	default:
+	}
+	select {
+	case err := <-w.done:
+		return err
+	case <-ctx.Done():
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.waiters, w)
+		return fmt.Errorf("projections: wait for event %d: %w", seq, ctx.Err())
+	}
+}
+
+// wanted tells whether somebody waits for an event up to seq.
+func (s *Store) wanted(seq uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.waiters {
+		if w.seq <= seq {
+			return true
+		}
+	}
+	return false
+}
