@@ -7,9 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/icyloom/icyloom/events/jetstream/storetest"
 )
 
 // oneSentence holds a command's failure to its form: code 1, a last line on
@@ -130,43 +128,10 @@ func ledgerDir(t *testing.T, home string) string {
 	return found
 }
 
-// touchFormat sets the log's format number as another version would, with a
-// broker of our own on the same store.
+// touchFormat sets the log's format number as another version would.
 func touchFormat(t *testing.T, store, format string) {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{JetStream: true, StoreDir: store, DontListen: true, NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	defer func() { s.Shutdown(); s.WaitForShutdown() }()
-	if !s.ReadyForConnections(patience) {
-		t.Fatal("the test's broker does not start")
-	}
-	nc, err := nats.Connect("", nats.InProcessServer(s))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := js.Stream(t.Context(), "LEDGER")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := stream.CachedInfo().Config
-	found := false
-	for k := range c.Metadata {
-		if strings.HasPrefix(k, "icyloom") {
-			c.Metadata[k], found = format, true
-		}
-	}
-	if !found {
-		t.Fatalf("the log's stream has no format: %v", c.Metadata)
-	}
-	if _, err := js.UpdateStream(t.Context(), c); err != nil {
+	if err := storetest.SetFormat(t.Context(), store, format); err != nil {
 		t.Fatal(err)
 	}
 }

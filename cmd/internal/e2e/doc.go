@@ -13,5 +13,5 @@
 //	ICYLOOM_E2E_BINARY   a built icyloom to test instead of building one
 //	ICYLOOM_E2E_ROUNDS   rounds of the crash test (3)
 //	ICYLOOM_RECORDINGS   a folder of *.jsonl recordings to play as well
-//	ICYLOOM_NODE_CACHE   where the npm SDKs are installed (<module>/.cache/node)
+//	ICYLOOM_NODE_MODULES where the npm SDKs are installed (<module>/.cache/node/node_modules)
 package e2e

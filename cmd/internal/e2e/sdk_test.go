@@ -31,23 +31,23 @@ type seen struct {
 	Object              object
 }
 
-// nodeCache finds the folder with the installed SDKs, or skips the test.
-func nodeCache(t *testing.T) string {
+// nodeModules finds the folder with the installed SDKs, or skips the test.
+func nodeModules(t *testing.T) string {
 	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("SKIPPED: no node in PATH; the official SDKs were not tried")
 	}
-	dir := os.Getenv("ICYLOOM_NODE_CACHE")
+	dir := os.Getenv("ICYLOOM_NODE_MODULES")
 	if dir == "" {
-		dir = filepath.Join("..", "..", "..", ".cache", "node")
+		dir = filepath.Join("..", "..", "..", ".cache", "node", "node_modules")
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"openai", "@anthropic-ai/sdk"} {
-		if _, err := os.Stat(filepath.Join(dir, "node_modules", name)); err != nil {
-			t.Skipf("SKIPPED: no npm package %s in %s (copy cmd/internal/e2e/node/package*.json there and run npm ci); the official SDKs were not tried", name, dir)
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Skipf("SKIPPED: no npm package %s in %s (make deps installs them); the official SDKs were not tried", name, dir)
 		}
 	}
 	return dir
@@ -58,7 +58,7 @@ func drive(t *testing.T, jobs []job) []seen {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", filepath.Join("node", "drive.mjs"), nodeCache(t))
+	cmd := exec.CommandContext(ctx, "node", filepath.Join("node", "drive.mjs"), nodeModules(t))
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
 	cmd.Stdin = bytes.NewReader(encode(jobs))
 	var stderr bytes.Buffer
@@ -139,7 +139,7 @@ func sampleUpstream(t *testing.T) *upstream {
 // TestSDK lets the official SDKs take every answer twice, in all four pairs of
 // forms: what they assemble from a hit is what they assembled from the miss.
 func TestSDK(t *testing.T) {
-	nodeCache(t)
+	nodeModules(t)
 	up := sampleUpstream(t)
 	d := start(t, setup{OpenAI: up.URL, Anthropic: up.URL})
 	var jobs []job
@@ -246,7 +246,7 @@ func plain(v any) any {
 // TestSamples shows the SDKs the fake upstream itself: its two forms of an
 // answer must mean the same, or TestSDK would hold the program to a fault here.
 func TestSamples(t *testing.T) {
-	nodeCache(t)
+	nodeModules(t)
 	up := sampleUpstream(t)
 	var jobs []job
 	for _, api := range []events.API{events.APIChat, events.APIResponses, events.APIMessages} {

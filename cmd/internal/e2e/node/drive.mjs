@@ -4,8 +4,8 @@
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
-// The packages live in a cache folder of their own (argv[2]), not beside this file.
-const from = createRequire(process.argv[2] + '/package.json');
+// The packages live in a node_modules folder of its own (argv[2]), not beside this file.
+const from = createRequire(process.argv[2] + '/../package.json');
 const load = async (name) => (await import(pathToFileURL(from.resolve(name)).href)).default;
 const OpenAI = await load('openai');
 const Anthropic = await load('@anthropic-ai/sdk');
