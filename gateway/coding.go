@@ -105,6 +105,7 @@ func (s *slice) Read(p []byte) (int, error) {
 // in a piece and calls f with what can be decoded of it now.
 type tap struct {
 	in   []byte
+	end  bool // no more input comes
 	next func() ([]byte, bool)
 	stop func()
 	dead bool
@@ -117,6 +118,9 @@ func newTap(coding string) *tap {
 	t.next, t.stop = iter.Pull(func(yield func([]byte) bool) {
 		src := starving{func(p []byte) (int, error) {
 			for len(t.in) == 0 {
+				if t.end {
+					return 0, io.EOF
+				}
 				if !yield(nil) { // nil asks for more
 					return 0, errStopped
 				}
@@ -130,6 +134,9 @@ func newTap(coding string) *tap {
 			return
 		}
 		defer done()
+		if z, ok := r.(*gzip.Reader); ok {
+			z.Multistream(false) // it would withhold the end until it knows what follows
+		}
 		out := make([]byte, 16<<10)
 		for {
 			n, err := r.Read(out)
@@ -155,6 +162,12 @@ func (t *tap) feed(piece []byte, f func(decoded []byte)) {
 		}
 		f(out)
 	}
+}
+
+// finish decodes what is left when the input has ended.
+func (t *tap) finish(f func(decoded []byte)) {
+	t.end = true
+	t.feed(nil, f)
 }
 
 // starving is a reader that asks for input when it runs out.

@@ -104,6 +104,7 @@ func (s *streamer) events(piece []byte, forward bool) {
 		if forward {
 			s.write(piece[from:to], true)
 		}
+		from = to
 	}
 	for p, ok := s.split.Next(); ok; p, ok = s.split.Next() {
 		n, carried := len(p.Raw)-s.carry, s.carry > 0
@@ -193,6 +194,9 @@ func (s *streamer) bookEnd(terminal []byte, count bool) {
 
 // end handles the end of the upstream's stream.
 func (s *streamer) end() {
+	if s.tap != nil {
+		s.tap.finish(func(plain []byte) { s.events(plain, s.decoded) })
+	}
 	rest := bytes.Clone(s.split.Rest())
 	if !s.booked {
 		if len(rest) > 0 {
