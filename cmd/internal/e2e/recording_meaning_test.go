@@ -13,13 +13,16 @@ import (
 type meaning struct {
 	ID, Model     string
 	Text, Thought string
-	// Finish lists the finish reasons (chat), or holds the stop reason or status.
+	// Finish lists the finish reasons of the choices (chat), or holds the stop reason
+	// or status.
 	Finish []string
 	// Tool is set when the client is asked to run a tool, Hosted when the provider
 	// ran one, Failed when the answer holds an error or a refusal, Ended when its
 	// protocol's end was seen (a JSON answer ends by itself).
 	Tool, Hosted, Failed, Ended bool
-	Input, Output               float64
+	// Searched is set when the provider looked something up.
+	Searched      bool
+	Input, Output float64
 }
 
 // meaningOf reads a body of either form.
@@ -80,11 +83,11 @@ func (m *meaning) event(api events.API, e sse) {
 }
 
 func (m *meaning) names(v object) {
-	if s := text(v["id"]); s != "" {
-		m.ID = s
+	if m.ID == "" {
+		m.ID = text(v["id"])
 	}
-	if s := text(v["model"]); s != "" {
-		m.Model = s
+	if m.Model == "" {
+		m.Model = text(v["model"])
 	}
 }
 
@@ -101,8 +104,11 @@ func (m *meaning) usage(v any, input, output string) {
 func (m *meaning) chat(v object, part string) {
 	m.names(v)
 	m.usage(v["usage"], "prompt_tokens", "completion_tokens")
+	m.Searched = m.Searched || v["citations"] != nil || v["search_results"] != nil ||
+		sub(sub(v, "usage"), "server_tool_use_details") != nil
 	for _, c := range list(v["choices"]) {
 		p, _ := c[part].(object)
+		m.Searched = m.Searched || len(list(p["annotations"])) > 0
 		m.Text += text(p["content"])
 		if s := text(p["reasoning_content"]); s != "" {
 			m.Thought += s
@@ -112,8 +118,8 @@ func (m *meaning) chat(v object, part string) {
 		m.Tool = m.Tool || len(list(p["tool_calls"])) > 0 || p["function_call"] != nil
 		m.Hosted = m.Hosted || p["executed_tools"] != nil
 		m.Failed = m.Failed || text(p["refusal"]) != ""
-		if s := text(c["finish_reason"]); s != "" {
-			m.Finish = append(m.Finish, s)
+		if s := text(c["finish_reason"]); s != "" && !slices.Contains(m.Finish, s) {
+			m.Finish = append(m.Finish, s) // some repeat it in the usage chunk
 		}
 	}
 }
@@ -146,6 +152,7 @@ func (m *meaning) item(item object, withText bool) {
 		}
 	case "function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call", "mcp_approval_request":
 		m.Tool = true
+	case "compaction":
 	default:
 		m.Hosted = true
 	}
@@ -184,7 +191,7 @@ func (m *meaning) block(b object) {
 		m.Text += text(b["text"])
 	case kind == "thinking":
 		m.Thought += text(b["thinking"])
-	case kind == "redacted_thinking":
+	case kind == "redacted_thinking" || kind == "compaction" || kind == "fallback":
 	case kind == "tool_use":
 		m.Tool = true
 	default:
@@ -265,7 +272,7 @@ func (r row) verdict() verdict {
 	if state || r.hosted(ask) {
 		return mustNotHit
 	}
-	if m.Text == "" || ask["web_search_options"] != nil || len(r.oddTools(ask)) > 0 {
+	if m.Text == "" || m.Searched || ask["web_search_options"] != nil || len(r.oddTools(ask)) > 0 {
 		return mayHit
 	}
 	return mustHit

@@ -15,6 +15,7 @@ import (
 //     ones; reasoning is part of the output. xAI counts reasoning beside the
 //     completion, which shows in the total, and so does Gemini behind Vercel's
 //     gateway, which shows in reasoning being larger than the completion.
+//   - Anthropic's figures leave the iterations out that compacted the context.
 func buckets(api events.API, raw map[string]any) *events.Usage {
 	if raw == nil {
 		return nil
@@ -32,6 +33,7 @@ func buckets(api events.API, raw map[string]any) *events.Usage {
 			rest := *total - value(u.CacheWrite1h)
 			u.CacheWrite5m = &rest
 		}
+		compactions(u, raw)
 		return u
 	}
 	in, out := "prompt", "completion"
@@ -39,11 +41,14 @@ func buckets(api events.API, raw map[string]any) *events.Usage {
 		in, out = "input", "output"
 	}
 	details := sub(raw, in+"_tokens_details")
-	u.CacheRead = first(number(details, "cached_tokens"), number(raw, "prompt_cache_hit_tokens"), number(raw, "cached_tokens"))
-	u.CacheWrite5m = number(details, "cache_write_tokens")
+	u.CacheRead = first(number(details, "cached_tokens"), number(raw, "prompt_cache_hit_tokens"), number(raw, "cached_tokens"), number(raw, "num_cached_tokens"))
+	u.CacheWrite5m = first(number(details, "cache_write_tokens"), number(raw, "cache_creation_input_tokens"))
 	u.Output = number(raw, out+"_tokens")
 	u.Reasoning = number(sub(raw, out+"_tokens_details"), "reasoning_tokens")
 	if all := number(raw, in+"_tokens"); all != nil {
+		if value(u.CacheRead)+value(u.CacheWrite5m) > *all {
+			u.CacheWrite5m = new(int64) // Gemini's are read at once: the same tokens
+		}
 		rest := *all - value(u.CacheRead) - value(u.CacheWrite5m)
 		u.InputUncached = &rest
 		total := value(number(raw, "total_tokens"))
@@ -53,6 +58,19 @@ func buckets(api events.API, raw map[string]any) *events.Usage {
 		}
 	}
 	return u
+}
+
+// compactions adds what the provider spent on compacting the context, which the
+// figures beside the iterations leave out.
+func compactions(u *events.Usage, raw map[string]any) {
+	for _, it := range list(raw["iterations"]) {
+		if it["type"] != "compaction" {
+			continue
+		}
+		in := value(u.InputUncached) + value(number(it, "input_tokens"))
+		out := value(u.Output) + value(number(it, "output_tokens"))
+		u.InputUncached, u.Output = &in, &out
+	}
 }
 
 // sub is an object within an object, or none.
