@@ -44,21 +44,25 @@ func (r *receipts) count() int {
 type crowd struct {
 	d    *daemon
 	got  *receipts
-	stop chan struct{}
-	done sync.WaitGroup
+	seed uint64
 	// strict: a failed request is a fault, not the end of the daemon.
 	strict bool
+	// turns is how many messages a request has; 0 is 1.
+	turns int
+
+	stop chan struct{}
+	done sync.WaitGroup
 }
 
 const crowdSize = 16
 
-func gather(t *testing.T, d *daemon, got *receipts, seed uint64, strict bool) *crowd {
-	c := &crowd{d: d, got: got, stop: make(chan struct{}), strict: strict}
+func gather(t *testing.T, c *crowd) *crowd {
+	c.stop = make(chan struct{})
 	for n := range crowdSize {
 		c.done.Add(1)
 		go func() {
 			defer c.done.Done()
-			c.client(t, n, rand.New(rand.NewPCG(seed, uint64(n))))
+			c.client(t, n, rand.New(rand.NewPCG(c.seed, uint64(n))))
 		}()
 	}
 	return c
@@ -82,7 +86,7 @@ func (c *crowd) client(t *testing.T, n int, random *rand.Rand) {
 		if i > 0 && random.IntN(3) == 0 {
 			asked = random.IntN(i) // asked before: a hit, where it was answered
 		}
-		r := riddle{apis[(n+asked)%3], fmt.Sprintf("sk-crowd-%d", n), crowdBody(apis[(n+asked)%3], n, asked)}
+		r := riddle{apis[(n+asked)%3], fmt.Sprintf("sk-crowd-%d", n), crowdBody(apis[(n+asked)%3], n, asked, c.turns)}
 		what := fmt.Sprintf("client %d, request %d", n, asked)
 		a, fault := r.send(t, c.d, form(random.IntN(2) == 1))
 		switch {
@@ -99,12 +103,15 @@ func (c *crowd) client(t *testing.T, n int, random *rand.Rand) {
 	}
 }
 
-func crowdBody(api events.API, n, i int) object {
-	text := fmt.Sprintf("client %d asks %d", n, i)
-	if api == events.APIResponses {
-		return object{"model": "gpt-5", "input": text}
+func crowdBody(api events.API, n, i, turns int) object {
+	messages := []any{object{"role": "user", "content": fmt.Sprintf("client %d asks %d", n, i)}}
+	for k := len(messages); k < turns; k++ {
+		messages = append(messages, object{"role": [2]string{"user", "assistant"}[k%2], "content": fmt.Sprint(n, i, k)})
 	}
-	return object{"model": "gpt-5", "max_tokens": 100, "messages": []any{object{"role": "user", "content": text}}}
+	if api == events.APIResponses {
+		return object{"model": "gpt-5", "input": messages}
+	}
+	return object{"model": "gpt-5", "max_tokens": 100, "messages": messages}
 }
 
 // TestCrash kills the daemon with SIGKILL at a random moment under load, again
@@ -121,8 +128,8 @@ func TestCrash(t *testing.T) {
 	t.Logf("seed %d, %d rounds", seed, rounds)
 	for round := range rounds {
 		before := got.count()
-		c := gather(t, d, got, seed+uint64(round), false)
-		eventually(t, "answers before the crash", func() bool { return got.count() >= before+crowdSize }, d.stderr.String)
+		c := gather(t, &crowd{d: d, got: got, seed: seed + uint64(round)})
+		eventually(t, "answers before the crash", func() bool { return got.count() >= before+crowdSize }, d.stderr.tail)
 		time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond) // the random moment itself
 		d.kill(t)
 		c.disperse()

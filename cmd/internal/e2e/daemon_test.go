@@ -62,6 +62,12 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
+// tail is the end of what was written, for a failure's message.
+func (o *output) tail() string {
+	s := o.String()
+	return s[max(0, len(s)-2000):]
+}
+
 // start runs a daemon until the test ends, and returns when it is ready.
 func start(t *testing.T, s setup) *daemon {
 	t.Helper()
@@ -147,13 +153,13 @@ func (d *daemon) health(t *testing.T, ok func(status int, body string) bool) {
 	eventually(t, "the daemon's health", func() bool {
 		select {
 		case <-d.exited:
-			t.Fatalf("the daemon ended: %v\n%s", d.cmd.ProcessState, d.stderr)
+			t.Fatalf("the daemon ended: %v\n%s", d.cmd.ProcessState, d.stderr.tail())
 		default:
 		}
 		status, body, err := get(d.gateway + "/healthz")
 		last = fmt.Sprint(status, body, err)
 		return err == nil && ok(status, body)
-	}, func() string { return last + "\n" + d.stderr.String() })
+	}, func() string { return last + "\n" + d.stderr.tail() })
 }
 
 // end stops the process as a person would, and fails the test when it does not
@@ -171,11 +177,11 @@ func (d *daemon) end(t *testing.T) {
 	select {
 	case <-d.exited:
 		if code := d.cmd.ProcessState.ExitCode(); code != 0 {
-			t.Errorf("the daemon left with %d:\n%s", code, d.stderr)
+			t.Errorf("the daemon left with %d:\n%s", code, d.stderr.tail())
 		}
 	case <-time.After(patience):
 		d.kill(t)
-		t.Errorf("the daemon did not leave on SIGTERM:\n%s", d.stderr)
+		t.Errorf("the daemon did not leave on SIGTERM:\n%s", d.stderr.tail())
 	}
 }
 
