@@ -117,7 +117,7 @@ func discard[T any](a chromedp.Action[T]) chromedp.Action[chromedp.Void] {
 
 const (
 	isLive   = `document.getElementById("live").textContent === "LIVE"`
-	callsNow = `document.querySelector("#kpi-calls data").value`
+	callsNow = `document.querySelector("#kpi-calls data")?.value`
 )
 
 func calls(n int64) string { return fmt.Sprintf(`%s === "%d"`, callsNow, n) }
