@@ -17,9 +17,6 @@ TEMPL = $(GO) run github.com/a-h/templ/cmd/templ@$(shell $(GO) list -m -f '{{.Ve
 # Packages whose goroutines meet: these run under the race detector too.
 RACE := ./events/... ./projections ./gateway/... ./views ./cmd/internal/daemon
 
-# What tests find tools of other languages by (see .ci/deps).
-export ICYLOOM_NODE_MODULES := $(CURDIR)/.cache/node/node_modules
-
 ## Use it
 
 .PHONY: help
@@ -112,7 +109,5 @@ check-race:
 .PHONY: check-vuln
 check-vuln:
 	@echo "check: govulncheck"
-	@out=$$(timeout 300 $(GOVULNCHECK) ./... 2>&1) && echo "$$out" | tail -n 3 || { \
-		if echo "$$out" | grep -qE 'vuln\.go\.dev|dial tcp|no such host|connection refused|Forbidden|i/o timeout|proxyconnect' || [ -z "$$out" ]; then \
-			echo "check: SKIPPED govulncheck: its database cannot be reached from here"; \
-		else echo "$$out"; exit 1; fi; }
+	@if timeout 10 bash -c '</dev/tcp/vuln.go.dev/443' 2>/dev/null; then $(GOVULNCHECK) ./...; \
+	else echo "check: SKIPPED govulncheck: its database cannot be reached from here"; fi

@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
 )
@@ -84,59 +87,63 @@ func (b *buffer) readAll(r io.Reader, limit int64) error {
 	}
 }
 
-// outgoing is a request body for one upstream call: pieces of buffers, one
-// after the other. The transport may read it until it has closed it, also after
-// the call has returned, so it holds on to its buffer until then.
+// outgoing is the request body of upstream calls, in one piece. The transport
+// sends a body that it knows to be in memory together with the header; but it
+// may read it until it says that the request is written, also after the call has
+// returned. So what it reads is either not pooled, or not pooled again before.
 type outgoing struct {
-	hold   *buffer
-	pieces [][]byte
-	size   int64
-	piece  int
-	at     int
-	closed atomic.Bool
+	b    []byte
+	hold *buffer // owner of b; nil: nobody reuses b
 }
 
-func newOutgoing(hold *buffer, pieces [][]byte) *outgoing {
-	o := &outgoing{hold: hold, pieces: pieces}
+// maxUnpooled is the size in bytes up to which a body is rather left to the
+// garbage collector.
+const maxUnpooled = 16 << 10
+
+// newOutgoing joins pieces, which are parts of from, or takes from as it is.
+func newOutgoing(from *buffer, pieces [][]byte) *outgoing {
+	size := 0
 	for _, p := range pieces {
-		o.size += int64(len(p))
+		size += len(p)
 	}
-	hold.refs.Add(1)
-	return o
+	switch {
+	case size <= maxUnpooled:
+		b := make([]byte, 0, size)
+		for _, p := range pieces {
+			b = append(b, p...)
+		}
+		return &outgoing{b: b}
+	case len(pieces) == 1:
+		from.refs.Add(1)
+		return &outgoing{b: pieces[0], hold: from}
+	}
+	joined := newBuffer()
+	joined.grow(size)
+	for _, p := range pieces {
+		joined.b = append(joined.b, p...)
+	}
+	return &outgoing{b: joined.b, hold: joined}
 }
 
-// again returns the same body to be sent anew. The caller still owns a
-// reference to the buffer.
-func (o *outgoing) again() (io.ReadCloser, error) { return newOutgoing(o.hold, o.pieces), nil }
+func (o *outgoing) reader() io.ReadCloser { return io.NopCloser(bytes.NewReader(o.b)) }
 
-func (o *outgoing) Read(p []byte) (n int, err error) {
-	for o.piece < len(o.pieces) {
-		n = copy(p, o.pieces[o.piece][o.at:])
-		if o.at += n; o.at == len(o.pieces[o.piece]) {
-			o.piece, o.at = o.piece+1, 0
-		}
-		if n > 0 {
-			return n, nil
-		}
+// attach makes o the body of a request; the result is the context to send it
+// with. o is used up: each call takes a new one.
+func (o *outgoing) attach(ctx context.Context, req *http.Request) context.Context {
+	req.ContentLength, req.Body = int64(len(o.b)), o.reader()
+	if req.Header["Idempotency-Key"] == nil && req.Header["X-Idempotency-Key"] == nil {
+		// Lets the transport start over on another connection when it had not written
+		// anything. With these headers it would do so after writing, too, and the
+		// upstream might answer, and bill, twice.
+		req.GetBody = func() (io.ReadCloser, error) { return o.reader(), nil }
 	}
-	return 0, io.EOF
-}
-
-// WriteTo spares the copy into a buffer between.
-func (o *outgoing) WriteTo(w io.Writer) (n int64, err error) {
-	for ; o.piece < len(o.pieces); o.piece, o.at = o.piece+1, 0 {
-		m, err := w.Write(o.pieces[o.piece][o.at:])
-		n += int64(m)
-		if err != nil {
-			return n, err
+	if o.hold == nil {
+		return ctx
+	}
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(info httptrace.WroteRequestInfo) {
+		// After an error the transport may send it again, so it stays for good.
+		if info.Err == nil {
+			o.hold.release()
 		}
-	}
-	return n, nil
-}
-
-func (o *outgoing) Close() error {
-	if !o.closed.Swap(true) {
-		o.hold.release()
-	}
-	return nil
+	}})
 }

@@ -93,13 +93,13 @@ func (x *exchange) attempt(askUsage bool) (*http.Response, error) {
 		Method: x.r.Method, URL: u, Host: u.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody,
 	}
+	ctx := x.ctx
 	if len(x.body.b) > 0 {
-		body := newOutgoing(hold, pieces)
-		req.Body, req.ContentLength, req.GetBody = body, body.size, body.again
+		ctx = newOutgoing(hold, pieces).attach(ctx, req)
 	}
 	x.ev.Attempt++
 	x.up.requests.Add(1)
-	return x.g.transport.RoundTrip(req.WithContext(x.ctx))
+	return x.g.transport.RoundTrip(req.WithContext(ctx))
 }
 
 // relay gives the upstream's answer to the client.

@@ -80,7 +80,7 @@ func newTransport() *http.Transport {
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		DisableCompression:    true,
-		WriteBufferSize:       64 << 10,
+		WriteBufferSize:       128 << 10, // a coding agent's body in one piece,
 		ReadBufferSize:        16 << 10,
 	}
 }

@@ -17,7 +17,7 @@ const (
 	// buildBatch is how many events a rebuild folds in one transaction.
 	buildBatch = 10_000
 	// buildKeep is how many rows of each table a rebuild holds in memory.
-	buildKeep = 32_768
+	buildKeep = 65_536
 	// buildIDs is how many ids a rebuild remembers, twice.
 	buildIDs = 131_072
 	// lateRun is how many events in a row must be later than UntilTime to be
@@ -139,8 +139,12 @@ func (b *builder) read(ctx context.Context) error {
 		defer close(batches)
 		var d decoder
 		failed <- b.o.Log.Read(ctx, 1, b.until, func(recs []events.Record) error {
+			items, err := d.items(recs)
+			if err != nil {
+				return err
+			}
 			select {
-			case batches <- d.items(recs):
+			case batches <- items:
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()

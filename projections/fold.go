@@ -30,6 +30,8 @@ type folder struct {
 	// seen tells repeats apart while log_index has no index on ids.
 	seen *seenIDs
 	blob []byte
+	// before, when set, is called before each event.
+	before func(seq uint64)
 }
 
 // newFolder continues where the file of c stands.
@@ -69,6 +71,11 @@ func (f *folder) reload() {
 		return true
 	})
 	f.loadState()
+	if f.seq == 0 { // there is nothing to read yet
+		f.minutes.partial, f.longer.partial, f.minuteShares.partial, f.otherShares.partial = false, false, false, false
+		f.surfaces.partial, f.sessions.partial, f.clients.partial = false, false, false
+		f.upstreams.partial, f.cache.partial = false, false
+	}
 }
 
 // begin opens the transaction of a batch.
@@ -123,6 +130,9 @@ func (f *folder) apply(it *item) (err error) {
 			err = fmt.Errorf("projections: the fold of event %d (%s) panicked: %v", it.seq, it.kind, r)
 		}
 	}()
+	if f.before != nil {
+		f.before(it.seq)
+	}
 	if it.seq != f.seq+1 {
 		return fmt.Errorf("projections: event %d cannot follow event %d", it.seq, f.seq)
 	}

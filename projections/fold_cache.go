@@ -20,9 +20,11 @@ type cacheRow struct {
 }
 
 const (
-	cacheCols    = "seq, upstream, model, bytes, hits, stored_at, last_used_at, expires_at, evicted, evicted_at"
-	loadCacheSQL = "SELECT " + cacheCols + " FROM cache_entries WHERE body = ?"
-	saveCacheSQL = "INSERT OR REPLACE INTO cache_entries (" + cacheCols + ", body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	cacheCols      = "seq, upstream, model, bytes, hits, stored_at, last_used_at, expires_at, evicted, evicted_at"
+	loadCacheSQL   = "SELECT " + cacheCols + " FROM cache_entries WHERE body = ?"
+	insertCacheSQL = "INSERT OR ROLLBACK INTO cache_entries (" + cacheCols + ", body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	updateCacheSQL = "UPDATE OR ROLLBACK cache_entries SET hits = ?, last_used_at = ?, evicted = ?, evicted_at = ? WHERE seq = ?"
+	deleteCacheSQL = "DELETE FROM cache_entries WHERE seq = ?"
 )
 
 // wireCache connects cache_entries to its table.
@@ -41,10 +43,14 @@ func (f *folder) loadCache(body string, v *cacheRow) bool {
 }
 
 func (f *folder) saveCache(body string, v *cacheRow, stored bool) {
-	if stored && v.storedSeq != v.seq {
-		f.c.prepare("DELETE FROM cache_entries WHERE seq = ?").ints(1, v.storedSeq).run()
+	if stored && v.storedSeq == v.seq {
+		f.c.prepare(updateCacheSQL).ints(1, v.hits, v.lastUsed).opts(3, v.evicted, v.evictedAt).ints(5, v.seq).run()
+		return
 	}
-	f.c.prepare(saveCacheSQL).ints(1, v.seq, v.upstream, v.model, v.bytes, v.hits, v.storedAt, v.lastUsed, v.expires).
+	if stored {
+		f.c.prepare(deleteCacheSQL).ints(1, v.storedSeq).run()
+	}
+	f.c.prepare(insertCacheSQL).ints(1, v.seq, v.upstream, v.model, v.bytes, v.hits, v.storedAt, v.lastUsed, v.expires).
 		opts(9, v.evicted, v.evictedAt).text(11, body).run()
 	v.storedSeq = v.seq
 }

@@ -4,7 +4,7 @@ package projections
 // its event's sequence number and its slot.
 const ledgerSlots = 8
 
-const insertLedgerSQL = `INSERT INTO ledger_entries (entry, source, basis, counter, tokens_paid, tokens_saved, tokens_tax, cost_paid_nusd, cost_saved_nusd, ref)
+const insertLedgerSQL = `INSERT OR ROLLBACK INTO ledger_entries (entry, source, basis, counter, tokens_paid, tokens_saved, tokens_tax, cost_paid_nusd, cost_saved_nusd, ref)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // ledgerEntry is one row of ledger_entries.

@@ -31,8 +31,10 @@ func (f *folder) describe(it *item, row *logRow) {
 }
 
 // The row of a repeat has no id of its own and names the first one instead.
+// A conflict undoes the whole batch, as any error does; saying so here spares
+// SQLite a journal for every statement.
 const (
-	insertLogSQL = `INSERT INTO log_index (seq, at, repeats, latency_us, kind, node, session, client, upstream, model, outcome, why, id)
+	insertLogSQL = `INSERT OR ROLLBACK INTO log_index (seq, at, repeats, latency_us, kind, node, session, client, upstream, model, outcome, why, id)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	insertLogOnceSQL = insertLogSQL + ` ON CONFLICT (id) DO NOTHING`
 )

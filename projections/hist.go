@@ -15,7 +15,7 @@ import (
 // far the bucket is from the one before, and its count.
 const (
 	histSub  = 16
-	histSize = 61 * histSub
+	histSize = 60 * histSub
 )
 
 // histBucket returns the bucket of v; a negative v counts as 0.

@@ -3,6 +3,7 @@ package projections
 import (
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/icyloom/icyloom/events"
@@ -78,14 +79,21 @@ func (d *decoder) word(b []byte) string {
 	return w
 }
 
-// items decodes a batch.
-func (d *decoder) items(recs []events.Record) []item {
-	out := make([]item, len(recs))
+// items decodes a batch. What cannot be decoded is an item with a fault; an
+// error is a fault of ours.
+func (d *decoder) items(recs []events.Record) (out []item, err error) {
+	i := 0
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("projections: decoding event %d panicked: %v", recs[i].Seq, r)
+		}
+	}()
+	out = make([]item, len(recs))
 	var calls []call // one allocation for the batch
-	for i := range recs {
+	for ; i < len(recs); i++ {
 		d.item(&out[i], &recs[i], &calls, len(recs)-i)
 	}
-	return out
+	return out, nil
 }
 
 func (d *decoder) item(it *item, r *events.Record, calls *[]call, left int) {

@@ -14,6 +14,9 @@ import (
 // liveKeep is how many rows of each table the projector holds in memory.
 const liveKeep = 4096
 
+// busyBatch is how many events in one batch are taken for load.
+const busyBatch = 100
+
 // Bounds of the pause before the projector tries again.
 const (
 	minPause = 50 * time.Millisecond
@@ -23,12 +26,12 @@ const (
 // projector is the one goroutine that writes the tables.
 type projector struct {
 	*Store
-	path       string // the current file, "" for none
-	checkEvery time.Duration
+	path string // the current file, "" for none
 
-	f     *folder
-	q     *queue
-	stuck uint64 // where the queue was when the last check found it behind
+	f       *folder
+	q       *queue
+	batched int    // events of the last batch
+	stuck   uint64 // where the queue was when the last check found it behind
 }
 
 // unusable says why the tables must be rebuilt.
@@ -131,6 +134,7 @@ func (p *projector) session(ctx context.Context) (err error) {
 	if p.f, err = newFolder(c, liveKeep); err != nil {
 		return err
 	}
+	p.f.before = p.o.beforeFold
 	p.pool.use(p.path)
 	p.update(func(st *status) {
 		st.applied, st.head = p.f.seq, head
@@ -145,7 +149,7 @@ func (p *projector) session(ctx context.Context) (err error) {
 }
 
 // openCurrent opens the file and makes sure that it belongs to this log.
-func (p *projector) openCurrent(ctx context.Context) (c *conn, head uint64, err error) {
+func (p *projector) openCurrent(ctx context.Context) (*conn, uint64, error) {
 	b, err := p.o.Log.Bounds(ctx)
 	if err != nil {
 		return nil, 0, fmt.Errorf("projections: the log cannot be read: %w", err)
@@ -153,21 +157,30 @@ func (p *projector) openCurrent(ctx context.Context) (c *conn, head uint64, err 
 	if p.path == "" {
 		return nil, 0, &unusable{}
 	}
-	if c, err = openWriter(p.path); err != nil {
+	c, err := openWriter(p.path)
+	if err != nil {
 		return nil, 0, err
 	}
-	defer func() {
-		if err != nil {
-			_ = c.close() // the first error is the one to tell
-		}
-	}()
-	if changed := changedTables(c); c.err != nil || len(changed) > 0 {
-		if c.err != nil && !errors.Is(c.err, sqlite3.ERROR) { // ERROR: there is no such table
-			return nil, 0, c.err
-		}
-		return nil, 0, &unusable{fmt.Sprintf("another version made the tables %v", changed)}
+	if err = checkVersions(c); err == nil {
+		err = p.checkOrigin(ctx, c, b)
 	}
-	return c, b.Last, p.checkOrigin(ctx, c, b)
+	if err != nil {
+		_ = c.close() // the first error is the one to tell
+		return nil, 0, err
+	}
+	return c, b.Last, nil
+}
+
+// checkVersions compares the tables of the file with ours.
+func checkVersions(c *conn) error {
+	changed := changedTables(c)
+	if c.err != nil && !errors.Is(c.err, sqlite3.ERROR) { // ERROR: there is no such table
+		return c.err
+	}
+	if len(changed) > 0 {
+		return &unusable{fmt.Sprintf("another version made the tables %v", changed)}
+	}
+	return nil
 }
 
 // checkOrigin compares the log with the one that the tables were folded from.
@@ -216,13 +229,22 @@ func (p *projector) follow(ctx context.Context) error {
 	return err
 }
 
+// linger is how long to wait for a batch to grow. Under load it is longer:
+// what a batch costs by itself is then shared by more events.
+func (p *projector) linger() time.Duration {
+	if p.batched >= busyBatch {
+		return p.o.Linger * 5 / 2
+	}
+	return p.o.Linger
+}
+
 // errFollow: following the log ended by itself.
 var errFollow = errors.New("projections: the log stopped")
 
 // loop folds what the queue has: a batch when it is full, somebody waits for it
 // or it has lingered.
 func (p *projector) loop(ctx context.Context, ended <-chan error) error {
-	check := time.NewTicker(p.checkEvery)
+	check := time.NewTicker(p.o.checkEvery)
 	defer check.Stop()
 	var due <-chan time.Time
 	for {
@@ -259,7 +281,7 @@ func (p *projector) loop(ctx context.Context, ended <-chan error) error {
 				return err
 			}
 		case n > 0 && due == nil:
-			due = time.After(p.o.Linger)
+			due = time.After(p.linger())
 			p.behind()
 		}
 	}
@@ -332,6 +354,7 @@ func (p *projector) foldBatch(items []item) error {
 		p.status.oldest = time.UnixMicro(first.v)
 	}
 	p.mu.Unlock()
+	p.batched = len(items)
 	n, err := p.f.batch(items)
 	if err != nil && n > 0 {
 		if _, again := p.f.batch(items[:n]); again != nil {

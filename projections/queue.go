@@ -48,7 +48,10 @@ func (q *queue) put(ctx context.Context, d *decoder, recs []events.Record) error
 		}
 		last++
 	}
-	items := d.items(recs)
+	items, err := d.items(recs)
+	if err != nil {
+		return err
+	}
 	for {
 		q.mu.Lock()
 		if len(q.items) < maxBatch {

@@ -105,7 +105,10 @@ func (p *projector) adopt(ctx context.Context, path string, seq uint64) (err err
 	if err == nil && f.seq < seq {
 		var d decoder
 		err = p.o.Log.Read(ctx, f.seq+1, seq, func(recs []events.Record) error {
-			_, err := f.batch(d.items(recs))
+			items, err := d.items(recs)
+			if err == nil {
+				_, err = f.batch(items)
+			}
 			return err
 		})
 	}

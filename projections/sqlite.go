@@ -125,8 +125,13 @@ func (s *stmt) textOrNull(i int, v string) *stmt {
 	return s.text(i, v)
 }
 
+// blob binds v; nil is empty and not NULL.
 func (s *stmt) blob(i int, v []byte) *stmt {
-	if s.c.err == nil {
+	switch {
+	case s.c.err != nil:
+	case len(v) == 0:
+		s.c.keep(s.s.BindZeroBlob(i, 0))
+	default:
 		s.c.keep(s.s.BindBlob(i, v))
 	}
 	return s

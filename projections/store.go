@@ -36,12 +36,18 @@ type Options struct {
 	// Logger gets stalls, recoveries and rebuilds; nil discards them.
 	Logger *slog.Logger
 	// Linger is how long the projector waits for more events before it commits
-	// a batch, unless Wait asks for it sooner; 0 is 20 ms.
+	// a batch, unless Wait asks for it sooner; 0 is 20 ms. Under load it waits
+	// two and a half times as long.
 	Linger time.Duration
 	// Config is shown by Dashboard as it is.
 	Config []Setting
 	// Progress is called now and then while the tables are rebuilt; nil: not.
 	Progress func(Progress)
+
+	// beforeFold is called before each event is folded live, and checkEvery
+	// replaces the constant; tests set them.
+	beforeFold func(seq uint64)
+	checkEvery time.Duration
 }
 
 // Progress tells how far a rebuild has come.
@@ -146,6 +152,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Linger <= 0 {
 		o.Linger = defaultLinger
 	}
+	if o.checkEvery <= 0 {
+		o.checkEvery = checkEvery
+	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("projections: %w", err)
 	}
@@ -158,7 +167,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	removeOld(o.Dir, path)
 	s := newStore(o)
-	p := &projector{Store: s, path: path, checkEvery: checkEvery}
+	p := &projector{Store: s, path: path}
 	go func() {
 		defer close(s.done)
 		p.run(s.ctx)

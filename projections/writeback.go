@@ -25,6 +25,8 @@ type writeBack[K comparable, V any] struct {
 	keep  int
 	m     map[K]*entry[K, V]
 	dirty []*entry[K, V]
+	// partial: the table may hold rows that are not in memory.
+	partial bool
 }
 
 // at returns the row of k to change it, a new one where there is none.
@@ -46,6 +48,9 @@ func (w *writeBack[K, V]) find(k K) *entry[K, V] {
 	}
 	if w.m == nil {
 		w.m = map[K]*entry[K, V]{}
+	}
+	if !w.partial {
+		return nil
 	}
 	e := &entry[K, V]{key: k, stored: true}
 	if !w.load(k, &e.val) {
@@ -74,6 +79,7 @@ func (w *writeBack[K, V]) flush() {
 	w.dirty = w.dirty[:0]
 	if len(w.m) > w.keep {
 		clear(w.m)
+		w.partial = true
 	}
 }
 
@@ -94,5 +100,5 @@ func (w *writeBack[K, V]) drop(match func(K) bool) {
 
 // reset forgets everything, changes too.
 func (w *writeBack[K, V]) reset() {
-	w.m, w.dirty = nil, nil
+	w.m, w.dirty, w.partial = nil, nil, true
 }

@@ -22,7 +22,7 @@ var layers = []struct {
 // callsChart stacks each bucket's calls by what became of them.
 func callsChart(s projections.Series) chart {
 	c := chart{width: 640, height: 252, class: "wide", label: "Calls in each step, stacked by outcome. The table below has the same numbers."}
-	f := plot{left: 50, top: 12, right: 632, bottom: 220}
+	f := plot{left: 56, top: 12, right: 632, bottom: 220}
 	most := int64(1)
 	for _, b := range s.Buckets {
 		var sum int64
@@ -91,7 +91,7 @@ func (c *chart) steps(f plot, s projections.Series, words func(projections.Bucke
 		x, w := f.slot(i, n)
 		at := step(b.Start, s.BucketSeconds)
 		if i%stride(n) == 0 {
-			c.write(x+w/2, f.bottom+21, "tick mid", at)
+			c.write(x+w/2, f.bottom+9, "tick mid under", at)
 		}
 		c.spots = append(c.spots, spot{unit(x), unit(f.top), unit(w), unit(f.bottom - f.top), at + " UTC – " + words(b)})
 	}
@@ -111,7 +111,7 @@ var lines = []struct {
 // takes a millisecond and an answer a minute.
 func latencyChart(s projections.Series) chart {
 	c := chart{width: 640, height: 252, class: "wide", label: "Latency quantiles in each step, on a logarithmic scale. The table below has the same numbers."}
-	f := plot{left: 62, top: 14, right: 632, bottom: 220}
+	f := plot{left: 66, top: 14, right: 632, bottom: 220}
 	low, high := decades(s)
 	height := func(us int64) float64 {
 		share := (math.Log10(float64(max(us, 1))) - float64(low)) / float64(high-low)

@@ -1,6 +1,7 @@
 package views
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -49,7 +50,7 @@ func short(n int64) string {
 		name string
 	}{{1e18, " E"}, {1e15, " P"}, {1e12, " T"}, {1e9, " G"}, {1e6, " M"}, {1e3, " k"}}
 	for _, u := range units {
-		if n >= u.size || -n >= u.size {
+		if from := u.size - u.size/2000; n >= from || -n >= from { // what rounds up to 1.00 of it, too
 			return figures(float64(n)/float64(u.size)) + u.name
 		}
 	}
@@ -77,7 +78,7 @@ func tokens(n *int64) string {
 }
 
 // money writes nano-USD (1e-9 USD) as dollars, in whole-number arithmetic: two
-// decimals from 100 dollars, four from a cent, and below that every figure.
+// decimals from a dollar, four from a cent, and below that every figure.
 func money(nano int64) string {
 	sign := ""
 	n := uint64(nano)
@@ -88,7 +89,7 @@ func money(nano int64) string {
 	switch {
 	case n == 0:
 		return "$0"
-	case n >= 100e9:
+	case n >= 1e9:
 		places = 2
 	case n >= 1e7:
 		places = 4
@@ -117,7 +118,7 @@ func moneyOf(nano *int64) string {
 // duration writes microseconds in the unit that reads best.
 func duration(us int64) string {
 	if us < 0 {
-		return "-" + duration(max(-us, 1))
+		return "-" + duration(-max(us, -math.MaxInt64))
 	}
 	switch {
 	case us < 1000:

@@ -55,7 +55,7 @@ func (s shell) href() string {
 	return s.path + "?" + q.Encode()
 }
 
-func (s shell) at(path string) shell           { s.path = path; return s }
+func (s shell) at(path string) shell            { s.path = path; return s }
 func (s shell) over(w projections.Window) shell { s.window = w; return s }
 func (s shell) themed(theme string) shell       { s.theme = theme; return s }
 func (s shell) pausing(paused bool) shell       { s.paused = paused; return s }

@@ -73,6 +73,9 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
+	if r.Method == http.MethodHead {
+		return
+	}
 	c.follow(r.Context(), w, win)
 }
 
@@ -84,6 +87,7 @@ func streamRefused(w http.ResponseWriter, sentence string) {
 // follow sends frames until ctx or the console ends, or the tab does not read.
 func (c *Console) follow(ctx context.Context, w http.ResponseWriter, win projections.Window) {
 	out := http.NewResponseController(w)
+	defer func() { _ = out.SetWriteDeadline(time.Time{}) }() // the connection may serve on
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	sent := ""

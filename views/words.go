@@ -2,6 +2,7 @@ package views
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/icyloom/icyloom/projections"
 	"github.com/icyloom/icyloom/views/internal/sketch"
@@ -22,20 +23,25 @@ func (m overviewModel) status() condition {
 	db := m.d.DB
 	switch {
 	case m.failure != "":
-		return condition{levelBad, "The numbers could not be read", m.failure + ". This page asks again by itself."}
+		return condition{levelBad, "The numbers could not be read", sentence(m.failure) + " This page asks again by itself."}
 	case db.State == "stalled":
-		return condition{levelBad, "The tables have stalled", "Numbers stand still at event " + count(db.Applied) + ": " + because(db.Error) + "."}
+		return condition{levelBad, "The tables have stalled", "Numbers stand still at event " + count(db.Applied) + ": " + sentence(because(db.Error))}
 	case m.degraded != "":
-		return condition{levelBad, "Facts do not reach the log", m.degraded + ". Calls are still answered."}
+		return condition{levelBad, "Facts do not reach the log", sentence(m.degraded) + " Calls are still answered."}
 	case db.State == "rebuilding":
 		return condition{levelBusy, "Rebuilding the tables", "Event " + count(db.Applied) + " of " + count(db.Head) + " is in; numbers grow until the end is reached."}
 	case db.State == "catching_up":
 		return condition{levelBusy, "Catching up", "Event " + count(db.Applied) + " of " + count(db.Head) + " is in; " + waiting(db) + "."}
+	case db.State == "live" && db.Head == 0:
+		return condition{levelOK, "All is well", "The log is empty: nothing has happened yet."}
 	case db.State == "live":
 		return condition{levelOK, "All is well", "Every call is an event, and every event up to " + count(db.Applied) + " is in these numbers."}
 	}
 	return condition{levelBusy, "State of the tables: " + spoken(db.State), "Event " + count(db.Applied) + " of " + count(db.Head) + " is in."}
 }
+
+// sentence ends what someone else wrote with one full stop.
+func sentence(s string) string { return strings.TrimRight(s, ". \n") + "." }
 
 func because(reason string) string {
 	if reason == "" {
@@ -76,7 +82,7 @@ func warningsOf(d projections.Dashboard, degraded string) []warning {
 	var list []warning
 	add := func(title, words string) { list = append(list, warning{title, words}) }
 	if degraded != "" {
-		add("The log is degraded.", degraded+".")
+		add("The log is degraded.", sentence(degraded))
 	}
 	if d.DB.Applied > d.DB.Head {
 		add("The tables are ahead of the log.", "They hold event "+count(d.DB.Applied)+", and the log ends at "+count(d.DB.Head)+": was it replaced by an older one?")
@@ -91,7 +97,7 @@ func warningsOf(d projections.Dashboard, degraded string) []warning {
 		add(things(d.KPI.EstimatedCalls, "call")+" without reported usage.", "Theirs was estimated, so it is in none of the token figures.")
 	}
 	if d.DB.Notice != "" {
-		add("Repaired at the last start.", d.DB.Notice)
+		add("Repaired at the last start.", sentence(d.DB.Notice))
 	}
 	return list
 }
@@ -124,6 +130,19 @@ func circuitClass(circuit string) string {
 		return levelBad
 	}
 	return levelBusy
+}
+
+// circuitWords say what a circuit does, since closed is the good one.
+func circuitWords(circuit string) string {
+	switch circuit {
+	case "closed":
+		return "calls pass"
+	case "open":
+		return "calls are kept away"
+	case "half_open":
+		return "one call probes"
+	}
+	return "no word on calls"
 }
 
 func lastError(u upstreamState) string {

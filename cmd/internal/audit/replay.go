@@ -83,7 +83,7 @@ func Replay(ctx context.Context, o ReplayOptions) (ReplayReport, error) {
 			return ReplayReport{}, err
 		}
 		if live.Seq == 0 {
-			return ReplayReport{}, errors.New("the log is empty: there is nothing to replay yet")
+			return ReplayReport{Compared: true, Same: true}, nil // an empty log has no past
 		}
 		build.Until = live.Seq
 	}

@@ -2,7 +2,8 @@
 //
 // stdout carries what a command was asked for and nothing else; faults go to
 // stderr as one sentence with its fix. Exit codes: 0 it worked, 1 it did not
-// (or what was checked does not hold), 2 the command line cannot be meant.
+// (or what was checked does not hold), 2 the command line cannot be meant, 130
+// interrupted before it was done.
 package cli
 
 import (
@@ -26,6 +27,9 @@ const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
+	// exitInterrupted is what shells expect of a program that a signal ended
+	// before it was done.
+	exitInterrupted = 130
 )
 
 // errSilent ends a command with exitFailed after it has said why itself.
@@ -64,6 +68,9 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "icyloom: %v; see `%s --help`\n", err, cmd.CommandPath())
 		return exitUsage
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		fmt.Fprintln(stderr, "icyloom: interrupted before it was done")
+		return exitInterrupted
 	}
 	fmt.Fprintf(stderr, "icyloom: %v\n", err)
 	return exitFailed
@@ -93,8 +100,10 @@ Start with: icyloom serve   (or: icyloom demo, to see it live without any key)
 Exit codes: 0 it worked, 1 it did not, 2 the command line cannot be meant.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          usage(cobra.NoArgs),
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		// Of a mistyped command's name, as cobra counts edits.
+		SuggestionsMinimumDistance: 2,
+		Args:                       usage(cobra.NoArgs),
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	flags := root.PersistentFlags()

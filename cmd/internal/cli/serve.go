@@ -122,7 +122,10 @@ func (a *app) banner(d *daemon.Daemon, source config.Source, home string, took t
 		fmt.Fprintf(w, "  Console            %s/\n", url)
 	}
 	fmt.Fprintf(w, "\n  home %s, configuration: %s\n  Keys stay with the client and pass through. Stop with Ctrl-C.\n", home, source)
-	if notice := d.Ledger().Store.Status().Notice; notice != "" {
-		fmt.Fprintf(w, "  Note: %s\n", notice)
+	switch s := d.Ledger().Store.Status(); {
+	case s.Notice != "":
+		fmt.Fprintf(w, "  Note: %s\n", s.Notice)
+	case s.State == "rebuilding":
+		fmt.Fprintln(w, "  Note: the tables are being rebuilt from the log; figures are old until then.")
 	}
 }

@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -29,6 +28,7 @@ type historian struct {
 	clock  time.Time
 	maker  *events.Maker
 	kept   map[string]original // by key
+	queue  []string            // the keys of kept, oldest first
 }
 
 // original is an answer that later ones repeat.
@@ -48,36 +48,33 @@ func history(ctx context.Context, log events.Appender, node string, now time.Tim
 		return 0, err
 	}
 	n := 0
-	add := func(kind events.Kind, client, session string, data any) error {
+	add := func(kind events.Kind, client, session string, data any) (events.Event, error) {
 		e, err := h.maker.Make(kind, data)
-		if err != nil {
-			return err
+		if err == nil {
+			e.Client, e.Session = client, session
+			_, err = log.Append(ctx, e)
 		}
-		e.Client, e.Session = client, session
-		_, err = log.Append(ctx, e)
+		if err != nil {
+			return e, fmt.Errorf("write the demo's past: %w", err)
+		}
 		n++
-		return err
+		return e, nil
 	}
 	for _, at := range h.moments(now) {
 		h.clock = at
 		for _, key := range h.expired() {
 			gone := events.BodyEvicted{Class: events.BodyCache, Key: key, Bytes: h.kept[key].bytes, Reason: "expired"}
 			delete(h.kept, key)
-			if err := add(events.KindBodyEvicted, "", "", gone); err != nil {
+			if _, err := add(events.KindBodyEvicted, "", "", gone); err != nil {
 				return n, err
 			}
 		}
 		p := pick(h.r, team())
 		call, session := h.call(p)
-		e, err := h.maker.Make(events.KindLLMCall, call)
+		e, err := add(events.KindLLMCall, p.client, session, call)
 		if err != nil {
 			return n, err
 		}
-		e.Client, e.Session = p.client, session
-		if _, err := log.Append(ctx, e); err != nil {
-			return n, fmt.Errorf("write the demo's past: %w", err)
-		}
-		n++
 		h.remember(call, e)
 	}
 	return n, nil
@@ -104,17 +101,14 @@ func (h *historian) moments(now time.Time) []time.Time {
 	return out
 }
 
-// expired are the keys of the answers that are too old by now, oldest first.
+// expired takes the keys of the answers that are too old by now off the queue.
 func (h *historian) expired() []string {
-	var keys []string
-	for key, o := range h.kept {
-		if h.clock.Sub(o.at) >= keep {
-			keys = append(keys, key)
-		}
+	n := 0
+	for n < len(h.queue) && h.clock.Sub(h.kept[h.queue[n]].at) >= keep {
+		n++
 	}
-	slices.SortFunc(keys, func(a, b string) int {
-		return cmp.Or(h.kept[a].at.Compare(h.kept[b].at), cmp.Compare(a, b))
-	})
+	keys := h.queue[:n]
+	h.queue = h.queue[n:]
 	return keys
 }
 
@@ -175,6 +169,7 @@ func (h *historian) hit(c *events.LLMCall, p persona, old original) {
 func (h *historian) remember(c events.LLMCall, e events.Event) {
 	if c.Stored != nil {
 		h.kept[c.KeyExact] = original{id: e.ID, at: e.At, usage: c.Usage, latency: c.LatencyUS, bytes: c.ResponseBytes}
+		h.queue = append(h.queue, c.KeyExact)
 	}
 }
 

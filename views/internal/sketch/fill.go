@@ -30,7 +30,7 @@ func (p *Pen) Hatch(poly []Point, gap, degrees float64) {
 				continue
 			}
 			lean := p.next() * gap * .12
-			from, to := Point{a + p.next()*.8, y - lean}, Point{b + p.next()*.8, y + lean}
+			from, to := Point{a + p.next()*1.2, y - lean}, Point{b + p.next()*1.2, y + lean}
 			p.put('M', Point{from.X*cos - from.Y*sin, from.Y*cos + from.X*sin})
 			p.put('L', Point{to.X*cos - to.Y*sin, to.Y*cos + to.X*sin})
 		}

@@ -102,7 +102,7 @@ func (p *Pen) put(cmd byte, pts ...Point) {
 }
 
 // reach is how far a stroke of this length may stray.
-func reach(length float64) float64 { return Hand * math.Min(1, math.Sqrt(length/100)) }
+func reach(length float64) float64 { return Hand * math.Min(1, math.Pow(length/100, .35)) }
 
 // stroke moves to a and draws to b with a slight bow.
 func (p *Pen) stroke(a, b Point, bow float64) {
@@ -126,7 +126,8 @@ func (p *Pen) Line(a, b Point) {
 		return
 	}
 	r := reach(l)
-	over := func() float64 { return (p.next() + 1.2) * r * .7 / l }
+	// Hands overshoot by 2 to 4 units, less on what is small itself.
+	over := func() float64 { return math.Min(p.next()+2.6, l*.12) / l }
 	o, q := over(), over()
 	dx, dy := b.X-a.X, b.Y-a.Y
 	p.stroke(Point{a.X - dx*o, a.Y - dy*o}, Point{b.X + dx*q, b.Y + dy*q}, r)
@@ -138,7 +139,7 @@ func (p *Pen) Rect(x, y, w, h float64) {
 	if w <= 0 || h <= 0 {
 		return
 	}
-	j := reach(math.Min(w, h)) * .45
+	j := math.Min(.9, math.Min(w, h)*.06)
 	c := func(x, y float64) Point { return Point{x + p.next()*j, y + p.next()*j} }
 	p.Line(c(x, y+h), c(x, y))
 	p.Line(c(x, y), c(x+w, y))

@@ -1,0 +1,12 @@
+//go:build !linux
+
+package spool_test
+
+import "testing"
+
+// smallDisk is not to be had here.
+func smallDisk(t *testing.T, _ string) string {
+	t.Helper()
+	t.Skip("needs Linux to mount a small disk")
+	return ""
+}

@@ -1,0 +1,125 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/icyloom/icyloom/events"
+	"github.com/icyloom/icyloom/gateway"
+)
+
+// A circuit opens after failures in a row, refuses at once, lets one request try
+// after the reset time, and closes when that succeeds; each change is an event.
+func TestCircuit(t *testing.T) {
+	var c clock
+	var status atomic.Int64
+	r := newRig(t, func(w http.ResponseWriter, req *http.Request) {
+		if s := int(status.Load()); s != 200 {
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(s)
+			_, _ = io.WriteString(w, `{"error":{}}`)
+			return
+		}
+		echo(w, req)
+	}, withClock(&c), func(o *gateway.Options) { o.Breaker = gateway.Breaker{Failures: 3, Reset: 10 * time.Second} })
+	ask := func(upstream, want int) answer {
+		t.Helper()
+		status.Store(int64(upstream))
+		got := r.post(chat.path, chat.body("x", false), "Cache-Control", "no-store")
+		if got.status != want {
+			t.Errorf("status %d, not %d", got.status, want)
+		}
+		return got
+	}
+	circuit := func(want string) {
+		t.Helper()
+		if got := r.gw.State().Upstreams[0]; got.Circuit != want {
+			t.Errorf("circuit %+v, not %s", got, want)
+		}
+	}
+	for _, s := range []int{500, 503, 200, 500, 429, 503} { // 200 starts anew, 429 says nothing
+		if got := ask(s, s); s == 429 && got.header.Get("Retry-After") != "7" {
+			t.Errorf("%v", got.header)
+		}
+		circuit("closed")
+	}
+	ask(529, 529)
+	circuit("open")
+	calls := len(r.upstreamSaw())
+	if got := ask(200, 503); got.header.Get("Retry-After") != "10" || len(r.upstreamSaw()) != calls {
+		t.Errorf("%v", got.header)
+	}
+	c.advance(10 * time.Second)
+	circuit("half_open")
+	ask(500, 500) // the one that tries
+	circuit("open")
+	ask(200, 503)
+	c.advance(10 * time.Second)
+	ask(429, 429) // says nothing, the next may try
+	circuit("half_open")
+	ask(200, 200)
+	circuit("closed")
+	ask(200, 200)
+	var changes []string
+	for _, e := range r.events(events.KindUpstreamState) {
+		var s events.UpstreamState
+		if err := json.Unmarshal(e.Data, &s); err != nil {
+			t.Fatal(err)
+		}
+		changes = append(changes, s.Upstream+" "+s.State)
+	}
+	if len(changes) != 3 || changes[0] != "oa open" || changes[1] != "oa open" || changes[2] != "oa closed" {
+		t.Errorf("%v", changes)
+	}
+	if n := len(r.calls()); n != 13 {
+		t.Errorf("%d calls booked", n)
+	}
+}
+
+// Only one request tries a half-open circuit, and one that the client gives up
+// does not block it.
+func TestHalfOpenLetsOneTry(t *testing.T) {
+	var c clock
+	var slow atomic.Bool
+	gate := make(chan struct{})
+	r := newRig(t, func(w http.ResponseWriter, req *http.Request) {
+		if slow.Load() {
+			<-gate
+			echo(w, req)
+			return
+		}
+		w.WriteHeader(500)
+	}, withClock(&c), func(o *gateway.Options) { o.Breaker = gateway.Breaker{Failures: 1, Reset: time.Second} })
+	r.post(chat.path, chat.body("x", false))
+	c.advance(time.Second)
+	slow.Store(true)
+	first := make(chan answer, 1)
+	go func() { first <- r.post(chat.path, chat.body("x", false)) }()
+	r.until("the try", func() bool { return len(r.upstreamSaw()) == 2 })
+	if got := r.post(chat.path, chat.body("y", false)); got.status != 503 {
+		t.Errorf("status %d", got.status)
+	}
+	close(gate)
+	if got := <-first; got.status != 200 {
+		t.Errorf("status %d", got.status)
+	}
+	if got := r.post(chat.path, chat.body("y", false)); got.status != 200 {
+		t.Errorf("status %d", got.status)
+	}
+}
+
+func TestCutsOpenTheCircuit(t *testing.T) {
+	r := newRig(t, func(w http.ResponseWriter, req *http.Request) {
+		play(chat.stream("hello")[:2], -1, nil)(w, req)
+		panic(http.ErrAbortHandler)
+	}, func(o *gateway.Options) { o.Breaker.Failures = 2 })
+	for _, want := range []int{200, 200, 503} {
+		if got := r.post(chat.path, chat.body("x", true)); got.status != want {
+			t.Errorf("status %d, not %d", got.status, want)
+		}
+	}
+}
