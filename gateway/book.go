@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
@@ -31,8 +32,11 @@ func (c *call) book() {
 // append hands an event to the log. That it was not taken is never the client's
 // trouble.
 func (g *Gateway) append(e events.Event) {
-	ctx, cancel := background(appendTimeout)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	var w watched
+	g.dog.watch(&w, appendTimeout, cancel)
+	defer g.dog.forget(&w)
 	if _, err := g.opt.Log.Append(ctx, e); err != nil {
 		g.lost.Add(1)
 		g.opt.Logger.Error("an event was lost", "id", e.ID, "kind", e.Kind, "err", err)

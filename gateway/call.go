@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -246,9 +245,4 @@ func (c *call) head(cacheWord string) {
 	if name != "" {
 		h["X-Icyloom-Upstream"] = v[2:3:3]
 	}
-}
-
-// background is the context of what must happen although the client left.
-func background(d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), d)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/icyloom/icyloom/events"
 	"github.com/icyloom/icyloom/gateway/internal/protocol"
@@ -16,8 +15,8 @@ type exchange struct {
 	*call
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	// timer cancels the call when the upstream stalls.
-	timer *time.Timer
+	// watched cancels the call when the upstream stalls.
+	watched watched
 	// probe: the circuit is half open and this request tries it.
 	probe, settled bool
 	injected       bool // usage was asked for on the client's behalf
@@ -41,8 +40,8 @@ func (c *call) forward() {
 	x := &exchange{call: c, probe: probe}
 	x.ctx, x.cancel = context.WithCancelCause(c.r.Context())
 	defer x.cancel(nil)
-	x.timer = time.AfterFunc(c.g.opt.FirstByteTimeout, func() { x.cancel(errStalled) })
-	defer x.timer.Stop()
+	c.g.dog.watch(&x.watched, c.g.opt.FirstByteTimeout, func() { x.cancel(errStalled) })
+	defer c.g.dog.forget(&x.watched)
 	c.up.inFlight.Add(1)
 	defer c.up.inFlight.Add(-1)
 	defer x.settle(verdictNeutral, "") // unless it was settled before
@@ -144,9 +143,9 @@ func (x *exchange) progress(content bool) {
 		x.ev.TTFTUS = &us
 	}
 	if x.began {
-		x.timer.Reset(x.g.opt.ChunkTimeout)
+		x.g.dog.again(&x.watched, x.g.opt.ChunkTimeout)
 	} else {
-		x.timer.Reset(x.g.opt.FirstByteTimeout)
+		x.g.dog.again(&x.watched, x.g.opt.FirstByteTimeout)
 	}
 }
 

@@ -30,6 +30,7 @@ type Gateway struct {
 	ids        *events.IDs
 	transport  http.RoundTripper
 	own        *http.Transport // nil when the transport is the caller's
+	dog        *watchdog
 	since      time.Time
 	lost       atomic.Int64 // events the log did not take
 
@@ -59,6 +60,7 @@ func New(o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+	g.dog = newWatchdog(min(o.FirstByteTimeout, o.ChunkTimeout))
 	if g.transport == nil {
 		g.own = newTransport()
 		g.transport = g.own
@@ -223,7 +225,8 @@ func (g *Gateway) leave() {
 // answers are written, or until ctx ends. Requests that come later get an error.
 func (g *Gateway) Close(ctx context.Context) error {
 	g.mu.Lock()
-	if !g.closed {
+	first := !g.closed
+	if first {
 		g.closed = true
 		if g.inFlight == 0 {
 			close(g.idle)
@@ -238,6 +241,9 @@ func (g *Gateway) Close(ctx context.Context) error {
 	}
 	if e := g.store.Close(ctx); err == nil {
 		err = e
+	}
+	if first {
+		g.dog.close()
 	}
 	if g.own != nil {
 		g.own.CloseIdleConnections()
