@@ -84,6 +84,13 @@ func (f *folder) start(message []byte) error {
 	}
 	f.head, f.usage, f.counts = head, parse(head.get("usage")), usage{}
 	f.counts.merge(head.get("usage"), true)
+	ok := elements(head.get("content"), func(raw []byte) bool {
+		f.blocks = append(f.blocks, &block{head: parse(raw)})
+		return f.blocks[len(f.blocks)-1].head != nil
+	})
+	if !ok && !isNull(head.get("content")) {
+		return errors.New("content that is not a list of blocks")
+	}
 	return nil
 }
 

@@ -114,6 +114,8 @@ func TestNoOtherForm(t *testing.T) {
 		"no signature":           stream(start, textStart, `{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta"}}`, end, stop),
 		"no citation":            stream(start, textStart, `{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta"}}`, end, stop),
 		"blocks out of order":    stream(start, `{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}`, end, stop),
+		"content is no list":     stream(strings.Replace(start, `"content":[]`, `"content":"x"`, 1), end, stop),
+		"a block is no object":   stream(strings.Replace(start, `"content":[]`, `"content":[7]`, 1), end, stop),
 		"two messages":           stream(start, strings.Replace(start, "msg_1", "msg_2", 1), end, stop),
 	} {
 		if out, err := (Messages{}).ToJSON(s); !errors.Is(err, ErrForm) || out != nil {
@@ -137,5 +139,48 @@ func TestSSEIsItself(t *testing.T) {
 	s := stream(stop)
 	if got, err := (Messages{}).SSE(s, protocol.Replay{IncludeUsage: true}); err != nil || &got[0] != &s[0] {
 		t.Errorf("%s %v", got, err)
+	}
+}
+
+// The same events written another way: blank space, order, escaped names, a
+// repeated message_start, content that is in message_start already.
+func TestOtherSpellings(t *testing.T) {
+	plain := stream(started(`{"input_tokens":1,"output_tokens":1}`), textStart, textDelta, blockStop, finished("end_turn", `{"output_tokens":2}`), stop)
+	want, err := (Messages{}).ToJSON(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := "event: message_start\ndata: " + started(`{"input_tokens":1,"output_tokens":1}`) + "\n\n"
+	for name, s := range map[string]string{
+		"blank space":    strings.NewReplacer(`":`, `" : `, `,"`, ` , "`).Replace(string(plain)),
+		"CRLF":           strings.ReplaceAll(string(plain), "\n", "\r\n"),
+		"escaped names":  strings.NewReplacer(`"type"`, `"t\u0079pe"`, `"text":"Hi`, `"\u0074ext":"Hi`, `"usage"`, `"us\u0061ge"`).Replace(string(plain)),
+		"names only":     strings.NewReplacer(`"type":"content_block_stop",`, ``, `{"type":"message_stop"}`, `{}`).Replace(string(plain)),
+		"start twice":    start + string(plain),
+		"comments, ping": ": hello\n\n" + strings.ReplaceAll(string(plain), "\n\n", "\n\n: x\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n"),
+	} {
+		got, err := (Messages{}).ToJSON([]byte(s))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if diff := cmp.Diff(decode(t, want), decode(t, got)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if diff := cmp.Diff(meterAll(plain), meterAll([]byte(s))); diff != "" {
+			t.Errorf("%s: facts %s", name, diff)
+		}
+	}
+}
+
+func TestContentInMessageStart(t *testing.T) {
+	s := strings.Replace(string(stream(started(`{}`))), `"content":[]`, `"content":[{"type":"text","text":"Hello"}]`, 1)
+	if f := meterAll([]byte(s)); f.OutputBytes != 5 {
+		t.Errorf("%+v", f)
+	}
+	s += string(stream(finished("end_turn", `{"output_tokens":2}`), stop))
+	body, err := (Messages{}).ToJSON([]byte(s))
+	if err != nil || !strings.Contains(string(body), `"content":[{"type":"text","text":"Hello"}]`) {
+		t.Errorf("%v: %s", err, body)
 	}
 }

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/icyloom/icyloom/gateway/internal/protocol"
@@ -24,6 +25,12 @@ type event struct {
 // name where the data has no type.
 func (m *meter) Event(raw []byte) protocol.Class {
 	name, data := sse.Fields(raw)
+	if delta, ok := plainDelta(data); ok {
+		if !m.over {
+			m.delta(delta)
+		}
+		return protocol.ClassProgress
+	}
 	e := read(data)
 	if e.typ == nil {
 		e.typ = name
@@ -40,6 +47,20 @@ func (m *meter) Event(raw []byte) protocol.Class {
 		return protocol.ClassForward
 	}
 	return m.take(e)
+}
+
+// plainDelta returns the delta of a content_block_delta as the API writes them,
+// with what follows it. It spares the nine in ten events a second pass; one that
+// is written another way is read like any other event.
+func plainDelta(data []byte) (delta []byte, ok bool) {
+	rest, ok := bytes.CutPrefix(data, []byte(`{"type":"content_block_delta","index":`))
+	if !ok {
+		return nil, false
+	}
+	for len(rest) > 0 && rest[0] >= '0' && rest[0] <= '9' {
+		rest = rest[1:]
+	}
+	return bytes.CutPrefix(rest, []byte(`,"delta":`))
 }
 
 // Facts returns what is known after the events so far.

@@ -51,73 +51,82 @@ func buckets(u *events.Usage) [5]int64 {
 	return out
 }
 
+// streamUsages are usages of message_start and message_delta, and what they say
+// together: input, read, written for 5 minutes, for an hour, output.
+var streamUsages = []struct {
+	name, start, end string
+	want             [5]int64
+}{
+	{
+		"both carry everything: cumulative, not added",
+		`{"input_tokens":10,"cache_read_input_tokens":90,"cache_creation_input_tokens":5,"output_tokens":1}`,
+		`{"input_tokens":10,"cache_read_input_tokens":90,"cache_creation_input_tokens":5,"output_tokens":7}`,
+		[5]int64{10, 90, 5, -1, 7},
+	},
+	{
+		"only message_delta carries it, https://github.com/envoyproxy/ai-gateway/issues/2290",
+		`{"input_tokens":0,"output_tokens":0}`, `{"input_tokens":4522,"cache_creation_input_tokens":4511,"output_tokens":5}`,
+		[5]int64{4522, -1, 4511, -1, 5},
+	},
+	{
+		"input falls for no reason: the start's holds",
+		`{"input_tokens":233535,"output_tokens":1}`, `{"input_tokens":89828,"output_tokens":40}`,
+		[5]int64{233535, -1, -1, -1, 40},
+	},
+	{
+		"input falls for no reason, and the cache parts of the same object do not count either",
+		`{"input_tokens":100,"cache_read_input_tokens":7,"output_tokens":1}`, `{"input_tokens":50,"cache_read_input_tokens":20,"output_tokens":4}`,
+		[5]int64{100, 7, -1, -1, 4},
+	},
+	{
+		"input falls because it turned out to be cached",
+		`{"input_tokens":233535,"output_tokens":1}`, `{"input_tokens":89828,"cache_read_input_tokens":143707,"output_tokens":40}`,
+		[5]int64{89828, 143707, -1, -1, 40},
+	},
+	{
+		"input falls because the answer was compacted: iterations add up, and the compaction is billed too",
+		`{"input_tokens":60385,"output_tokens":1}`,
+		`{"input_tokens":612,"output_tokens":2819,"iterations":[{"type":"compaction","input_tokens":60385,"output_tokens":522},{"type":"message","input_tokens":612,"output_tokens":2819}]}`,
+		[5]int64{60997, -1, -1, -1, 3341},
+	},
+	{
+		"cache writes without a split are 5-minute ones",
+		`{"input_tokens":1,"cache_creation_input_tokens":2805,"output_tokens":1}`, `{"output_tokens":9}`,
+		[5]int64{1, -1, 2805, -1, 9},
+	},
+	{
+		"a split of zeros does not take the total back",
+		`{"input_tokens":1,"cache_creation_input_tokens":2805,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":1}`, `{"output_tokens":9}`,
+		[5]int64{1, -1, 2805, 0, 9},
+	},
+	{
+		"what a split leaves over is 5-minute",
+		`{"input_tokens":1,"cache_creation_input_tokens":3068,"cache_creation":{"ephemeral_5m_input_tokens":3000,"ephemeral_1h_input_tokens":68},"output_tokens":1}`,
+		`{"cache_creation_input_tokens":3337,"output_tokens":9}`,
+		[5]int64{1, -1, 3269, 68, 9},
+	},
+	{
+		"a split beyond the total does not add to it",
+		`{"input_tokens":1,"cache_creation_input_tokens":50,"cache_creation":{"ephemeral_1h_input_tokens":100},"output_tokens":1}`, `{"output_tokens":9}`,
+		[5]int64{1, -1, 0, 50, 9},
+	},
+	{
+		"a split alone is the total",
+		`{"input_tokens":1,"cache_creation":{"ephemeral_5m_input_tokens":3,"ephemeral_1h_input_tokens":4},"output_tokens":1}`, `{"output_tokens":9}`,
+		[5]int64{1, -1, 3, 4, 9},
+	},
+	{
+		"null is not reported and takes nothing back; 0 is a count",
+		`{"input_tokens":8,"cache_read_input_tokens":0,"cache_creation_input_tokens":null,"output_tokens":1}`,
+		`{"input_tokens":null,"cache_read_input_tokens":null,"output_tokens":0}`,
+		[5]int64{8, 0, -1, -1, 0},
+	},
+	{"nothing reported", `null`, `null`, [5]int64{-1, -1, -1, -1, -1}},
+	{"not counts", `{"input_tokens":-4,"output_tokens":1}`, `{"input_tokens":1.5,"output_tokens":99999999999999999999}`, [5]int64{-1, -1, -1, -1, -1}},
+}
+
 func TestUsageOfAStream(t *testing.T) {
-	for _, tt := range []struct {
-		name, start, end string
-		want             [5]int64
-	}{
-		{
-			"both carry everything: cumulative, not added",
-			`{"input_tokens":10,"cache_read_input_tokens":90,"cache_creation_input_tokens":5,"output_tokens":1}`,
-			`{"input_tokens":10,"cache_read_input_tokens":90,"cache_creation_input_tokens":5,"output_tokens":7}`,
-			[5]int64{10, 90, 5, -1, 7},
-		},
-		{
-			"only message_delta carries it, https://github.com/envoyproxy/ai-gateway/issues/2290",
-			`{"input_tokens":0,"output_tokens":0}`, `{"input_tokens":4522,"cache_creation_input_tokens":4511,"output_tokens":5}`,
-			[5]int64{4522, -1, 4511, -1, 5},
-		},
-		{
-			"input falls for no reason: the start's holds",
-			`{"input_tokens":233535,"output_tokens":1}`, `{"input_tokens":89828,"output_tokens":40}`,
-			[5]int64{233535, -1, -1, -1, 40},
-		},
-		{
-			"input falls for no reason, and the cache parts of the same object do not count either",
-			`{"input_tokens":100,"cache_read_input_tokens":7,"output_tokens":1}`, `{"input_tokens":50,"cache_read_input_tokens":20,"output_tokens":4}`,
-			[5]int64{100, 7, -1, -1, 4},
-		},
-		{
-			"input falls because it turned out to be cached",
-			`{"input_tokens":233535,"output_tokens":1}`, `{"input_tokens":89828,"cache_read_input_tokens":143707,"output_tokens":40}`,
-			[5]int64{89828, 143707, -1, -1, 40},
-		},
-		{
-			"input falls because the answer was compacted: iterations add up, and the compaction is billed too",
-			`{"input_tokens":60385,"output_tokens":1}`,
-			`{"input_tokens":612,"output_tokens":2819,"iterations":[{"type":"compaction","input_tokens":60385,"output_tokens":522},{"type":"message","input_tokens":612,"output_tokens":2819}]}`,
-			[5]int64{60997, -1, -1, -1, 3341},
-		},
-		{
-			"cache writes without a split are 5-minute ones",
-			`{"input_tokens":1,"cache_creation_input_tokens":2805,"output_tokens":1}`, `{"output_tokens":9}`,
-			[5]int64{1, -1, 2805, -1, 9},
-		},
-		{
-			"a split of zeros does not take the total back",
-			`{"input_tokens":1,"cache_creation_input_tokens":2805,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":1}`, `{"output_tokens":9}`,
-			[5]int64{1, -1, 2805, 0, 9},
-		},
-		{
-			"what a split leaves over is 5-minute",
-			`{"input_tokens":1,"cache_creation_input_tokens":3068,"cache_creation":{"ephemeral_5m_input_tokens":3000,"ephemeral_1h_input_tokens":68},"output_tokens":1}`,
-			`{"cache_creation_input_tokens":3337,"output_tokens":9}`,
-			[5]int64{1, -1, 3269, 68, 9},
-		},
-		{
-			"a split alone is the total",
-			`{"input_tokens":1,"cache_creation":{"ephemeral_5m_input_tokens":3,"ephemeral_1h_input_tokens":4},"output_tokens":1}`, `{"output_tokens":9}`,
-			[5]int64{1, -1, 3, 4, 9},
-		},
-		{
-			"null is not reported and takes nothing back; 0 is a count",
-			`{"input_tokens":8,"cache_read_input_tokens":0,"cache_creation_input_tokens":null,"output_tokens":1}`,
-			`{"input_tokens":null,"cache_read_input_tokens":null,"output_tokens":0}`,
-			[5]int64{8, 0, -1, -1, 0},
-		},
-		{"nothing reported", `null`, `null`, [5]int64{-1, -1, -1, -1, -1}},
-		{"not counts", `{"input_tokens":-4,"output_tokens":1}`, `{"input_tokens":1.5,"output_tokens":99999999999999999999}`, [5]int64{-1, -1, -1, -1, -1}},
-	} {
+	for _, tt := range streamUsages {
 		t.Run(tt.name, func(t *testing.T) {
 			s := stream(started(tt.start), textStart, textDelta, blockStop, finished("end_turn", tt.end), stop)
 			u := meterAll(s).Usage
@@ -144,6 +153,15 @@ func TestCutStreamHasNoOutputCount(t *testing.T) {
 		Usage: &events.Usage{InputUncached: ptr(25), Basis: events.BasisReported},
 	}
 	if diff := cmp.Diff(want, meterAll(s)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Clients stop at message_stop; what a recording has behind it is another answer.
+func TestNothingCountsAfterTheEnd(t *testing.T) {
+	one := stream(started(`{"input_tokens":3,"output_tokens":1}`), textStart, textDelta, blockStop, finished("end_turn", `{"output_tokens":5}`), stop)
+	two := append(one, stream(strings.Replace(started(`{"input_tokens":9,"output_tokens":1}`), "msg_1", "msg_2", 1), textStart, textDelta, finished("max_tokens", `{"output_tokens":50}`), stop)...)
+	if diff := cmp.Diff(meterAll(one), meterAll(two)); diff != "" {
 		t.Error(diff)
 	}
 }

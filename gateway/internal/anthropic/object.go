@@ -45,8 +45,9 @@ func (o object) replace(name string, val []byte) {
 // update takes over m, unless it is null and there is a value already: a later
 // part of a stream that says nothing does not take back what was said.
 func (o *object) update(m member) {
+	name := text(m.key)
 	for i := len(*o) - 1; i >= 0; i-- {
-		if string((*o)[i].key) == string(m.key) {
+		if named((*o)[i].key, name) {
 			if !isNull(m.val) {
 				(*o)[i].val = m.val
 			}

@@ -12,9 +12,10 @@ import (
 //
 //	for m := walk(raw); m.next(); { … m.key … m.val … }
 type members struct {
-	rest []byte
-	key  []byte // with its quotes
-	val  []byte
+	rest    []byte
+	key     []byte // with its quotes
+	val     []byte
+	escaped bool // key has escapes
 }
 
 // walk starts at an object; bytes that are not one have no members.
@@ -36,6 +37,7 @@ func (m *members) next() bool {
 		return false
 	}
 	m.key, m.rest = m.rest[:end], space(m.rest[end:])
+	m.escaped = bytes.IndexByte(m.key, '\\') >= 0
 	if len(m.rest) == 0 || m.rest[0] != ':' {
 		return false
 	}
@@ -48,14 +50,16 @@ func (m *members) next() bool {
 }
 
 // is tells whether the member has a name.
-func (m *members) is(name string) bool { return named(m.key, name) }
+func (m *members) is(name string) bool {
+	if m.escaped {
+		return text(m.key) == name
+	}
+	return string(m.key[1:len(m.key)-1]) == name
+}
 
 // named compares a raw key with a name that needs no escapes.
 func named(key []byte, name string) bool {
-	if bytes.IndexByte(key, '\\') < 0 {
-		return len(key) == len(name)+2 && string(key[1:len(key)-1]) == name
-	}
-	return text(key) == name
+	return string(key[1:len(key)-1]) == name || bytes.IndexByte(key, '\\') >= 0 && text(key) == name
 }
 
 // field returns the last value of a name in an object, as parsers that overwrite

@@ -163,15 +163,18 @@ func (c *completion) render() ([]byte, error) {
 	return append(out, rest...).raw(), nil
 }
 
+// render writes the choice. What clients rely on in a message is put in where
+// the stream left it out.
 func (f *folded) render() []byte {
+	if f.message.member("role") == nil {
+		f.message.add("role", &node{raw: []byte(`"assistant"`)})
+	}
 	if f.message.member("content") == nil {
 		f.message.add("content", &node{raw: []byte("null")})
 	}
 	if calls := f.message.member("tool_calls"); calls != nil && calls.is('[') {
 		for _, call := range calls.elems {
-			if call.is('{') {
-				call.fields = slices.DeleteFunc(call.fields, func(f field) bool { return f.name == "index" })
-			}
+			call.unnumber()
 		}
 	}
 	out := object{
@@ -184,4 +187,15 @@ func (f *folded) render() []byte {
 	}
 	out[len(out)-1] = ','
 	return append(out, f.rest.appendTo(nil)[1:]...)
+}
+
+// unnumber makes a tool call's pieces a message's tool call.
+func (n *node) unnumber() {
+	if !n.is('{') {
+		return
+	}
+	n.fields = slices.DeleteFunc(n.fields, func(f field) bool { return f.name == "index" })
+	if n.member("type") == nil && n.member("function") != nil {
+		n.add("type", &node{raw: []byte(`"function"`)})
+	}
 }

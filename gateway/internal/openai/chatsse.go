@@ -157,6 +157,9 @@ func (o object) pieces() []piece {
 			first = append(first, m)
 		}
 	}
+	if o.get("role") == nil {
+		first = append(object{{"role", []byte(`"assistant"`)}}, first...)
+	}
 	out := []piece{{delta: first}}
 	if len(reasoning) > 0 {
 		out = append(out, piece{delta: reasoning})
@@ -173,11 +176,15 @@ func (o object) pieces() []piece {
 	return out
 }
 
-// numbered gives a tool call its place among the calls.
+// numbered gives a tool call its place among the calls, and the type that some
+// upstreams leave out of it and clients ask for.
 func numbered(call []byte, i int) []byte {
 	o, err := parse(call)
 	if err != nil {
 		return call
+	}
+	if empty(o.get("type")) && o.get("function") != nil {
+		o.set("type", []byte(`"function"`))
 	}
 	return append(object{{"index", integer(i)}}, o.without("index")...).raw()
 }

@@ -87,7 +87,7 @@ func TestChatUsageOnlyWhereAskedFor(t *testing.T) {
 }
 
 func TestChatSSE(t *testing.T) {
-	text := said1("hi")
+	text := textChunk("hi")
 	counted := "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\n"
 	last := "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":1}}\n\n"
 	for _, tc := range []struct {
@@ -169,7 +169,7 @@ func TestChatPieces(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := `{"id":"c1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":` + tc.message + `,"finish_reason":"stop"}]}`
-			if diff := cmp.Diff(decode(t, []byte(want)), decode(t, got)); diff != "" {
+			if diff := cmp.Diff(plain(decode(t, []byte(want))), plain(decode(t, got))); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -201,7 +201,7 @@ func TestWhatCannotBeRendered(t *testing.T) {
 			}
 		}
 	}
-	for _, stream := range []string{"", doneEvent, said1("a") + doneEvent, said1("a") + "data: {\n\n" + chunk(stop), said1("a") + chunk(stop) + "data: {\"error\":{\"message\":\"m\"}}\n\n", "data: {\"type\":\"response.created\",\"response\":{}}\n\n"} {
+	for _, stream := range []string{"", doneEvent, textChunk("a") + doneEvent, textChunk("a") + "data: {\n\n" + chunk(stop), textChunk("a") + chunk(stop) + "data: {\"error\":{\"message\":\"m\"}}\n\n", "data: {\"type\":\"response.created\",\"response\":{}}\n\n"} {
 		for api, p := range apis() {
 			if out, err := p.ToJSON([]byte(stream)); err == nil {
 				t.Errorf("%s: %q became %s", api, stream, out)
@@ -302,10 +302,13 @@ func TestErrors(t *testing.T) {
 	if !strings.Contains(events, `"type":"error","sequence_number":7,`) || !strings.Contains(events, `"type":"response.failed","sequence_number":8,`) || !strings.Contains(events, `"error":{"code":"server_error","message":"m"}`) {
 		t.Error(events)
 	}
+	if events := string((Responses{}).ErrorEvent("rate_limit", "m", 7)); !strings.Contains(events, `"error":{"code":"rate_limit_exceeded","message":"m"}`) {
+		t.Error(events)
+	}
 }
 
 func TestRenderedStreamIsBounded(t *testing.T) {
-	long, many := strings.Repeat("m", 100_000), strings.TrimSuffix(strings.Repeat("{},", 100_000), ",")
+	long, many := strings.Repeat("m", 20_000), strings.TrimSuffix(strings.Repeat("{},", 20_000), ",")
 	for _, body := range []string{
 		`{"id":"` + long + `","choices":[{"message":{"tool_calls":[` + many + `]},"finish_reason":"stop"}]}`,
 		`{"status":"completed","output":[{"id":"` + long + `","type":"message","content":[` + many + `]}]}`,
@@ -320,7 +323,7 @@ func TestRenderedStreamIsBounded(t *testing.T) {
 
 func TestManyMembers(t *testing.T) {
 	var members strings.Builder
-	for i := range 50_000 {
+	for i := range 5_000 {
 		fmt.Fprintf(&members, `,"x%d":"a"`, i)
 	}
 	body := `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"a"` + members.String() + `},"finish_reason":"stop"}]` + members.String() + `}`
@@ -335,5 +338,19 @@ func TestManyMembers(t *testing.T) {
 	want := strings.Replace(body, `"content":"a"`, `"content":"aa"`, 1)
 	if diff := cmp.Diff(decode(t, []byte(want)), decode(t, back)); diff != "" {
 		t.Errorf("%.500s", diff)
+	}
+}
+
+// Official clients refuse a stream without these.
+func TestChatPutsInWhatUpstreamsLeaveOut(t *testing.T) {
+	call := `"tool_calls":[{"id":"t","function":{"name":"f","arguments":"{}"}}]`
+	stream, err := (Chat{}).ToSSE([]byte(`{"choices":[{"message":{`+call+`},"finish_reason":"tool_calls"}]}`), protocol.Replay{})
+	if err != nil || !strings.Contains(string(stream), `"type":"function"`) || !strings.Contains(string(stream), `"role":"assistant"`) {
+		t.Errorf("%v %s", err, stream)
+	}
+	body, err := (Chat{}).ToJSON([]byte(chunk(`{"index":0,"delta":{` + call + `},"finish_reason":"tool_calls"}`)))
+	want := `{"id":"c1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"tool_calls":[{"id":"t","function":{"name":"f","arguments":"{}"},"type":"function"}],"role":"assistant","content":null},"finish_reason":"tool_calls"}]}`
+	if err != nil || string(body) != want {
+		t.Errorf("%v %s", err, body)
 	}
 }

@@ -20,7 +20,7 @@ const (
 	doneEvent = "data: [DONE]\n\n"
 )
 
-func said1(text string) string {
+func textChunk(text string) string {
 	return chunk(`{"index":0,"delta":{"content":"` + text + `"},"finish_reason":null}`)
 }
 
@@ -33,8 +33,8 @@ func TestChatMeterClasses(t *testing.T) {
 		"data: not json\n\n":                                      protocol.ClassForward,
 		"data: {\"choices\":[\n\n":                                protocol.ClassForward,
 		"data: [1,2]\n\n":                                         protocol.ClassForward,
-		said1("hi"):                                               protocol.ClassProgress,
-		said1(`\"usage\":{\"prompt_tokens\":1},\"error\":{\"type\":\"x\"},\"choices\":[]`): protocol.ClassProgress,
+		textChunk("hi"):                                           protocol.ClassProgress,
+		textChunk(`\"usage\":{\"prompt_tokens\":1},\"error\":{\"type\":\"x\"},\"choices\":[]`): protocol.ClassProgress,
 		chunk(stop): protocol.ClassProgress,
 		"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":1}}\n\n": protocol.ClassProgress,
 		"data:{\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\r\n\r\n":                                                   protocol.ClassUsage,
@@ -51,62 +51,104 @@ func TestChatMeterClasses(t *testing.T) {
 	}
 }
 
+// facted is what a chat stream of this file says, and change.
+func facted(change func(*protocol.Facts)) protocol.Facts {
+	f := protocol.Facts{ID: "c1", Model: "m"}
+	change(&f)
+	return f
+}
+
+const callChunk = `{"index":0,"delta":{"tool_calls":[{"index":0,"id":"t","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},"finish_reason":null}`
+
+var chatStreams = map[string]struct {
+	stream string
+	want   protocol.Facts
+}{
+	"whole": {
+		textChunk("hé\\n\\u00e9\\ud83d\\ude00") + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.Complete, f.OutputBytes = "stop", true, 10 }),
+	},
+	"cut before [DONE]": {
+		textChunk("hi") + chunk(stop),
+		facted(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 2 }),
+	},
+	"cut in the text": {textChunk("hi"), facted(func(f *protocol.Facts) { f.OutputBytes = 2 })},
+	"length": {
+		textChunk("hi") + chunk(`{"index":0,"delta":{},"finish_reason":"length"}`) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "length", 2 }),
+	},
+	"content filter": {
+		textChunk("hi") + chunk(`{"index":0,"delta":{},"finish_reason":"content_filter"}`) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "content_filter", 2 }),
+	},
+	"empty": {textChunk("") + chunk(stop) + doneEvent, facted(func(f *protocol.Facts) { f.Finish = "stop" })},
+	"reasoning alone is empty": {
+		chunk(`{"index":0,"delta":{"reasoning":"abc","reasoning_content":"abc"}}`) + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 3 }),
+	},
+	"refusal": {
+		chunk(`{"index":0,"delta":{"refusal":"no"}}`) + textChunk("x") + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 3 }),
+	},
+	"tool call": {
+		chunk(callChunk) + chunk(`{"index":0,"delta":{},"finish_reason":"tool_calls"}`) + doneEvent,
+		facted(func(f *protocol.Facts) {
+			f.Finish, f.Complete, f.ToolCalls, f.OutputBytes = "tool_calls", true, true, 7
+		}),
+	},
+	"tool call that stops": {
+		chunk(callChunk) + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.Complete, f.ToolCalls, f.OutputBytes = "stop", true, true, 7 }),
+	},
+	"legacy function call": {
+		chunk(`{"index":0,"delta":{"function_call":{"name":"f","arguments":"{}"}}}`) + chunk(`{"index":0,"delta":{},"finish_reason":"function_call"}`) + doneEvent,
+		facted(func(f *protocol.Facts) {
+			f.Finish, f.Complete, f.ToolCalls, f.OutputBytes = "function_call", true, true, 2
+		}),
+	},
+	"two choices": {
+		textChunk("a") + chunk(`{"index":1,"delta":{"content":"b"}}`) + chunk(stop) + chunk(`{"index":1,"delta":{},"finish_reason":"stop"}`) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.Complete, f.OutputBytes = "stop", true, 2 }),
+	},
+	"one of two too long": {
+		textChunk("a") + chunk(`{"index":1,"delta":{"content":"b"}}`) + chunk(`{"index":1,"delta":{},"finish_reason":"length"}`) + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "length", 2 }),
+	},
+	"one of two unfinished": {
+		textChunk("a") + chunk(`{"index":1,"delta":{"content":"b"}}`) + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 2 }),
+	},
+	"error in the stream": {
+		textChunk("a") + "data: {\"error\":{\"message\":\"m\",\"type\":\"server_error\",\"code\":\"x\"}}\n\n" + doneEvent,
+		facted(func(f *protocol.Facts) { f.Failed, f.OutputBytes = "server_error", 1 }),
+	},
+	"error between the pieces": {
+		textChunk("a") + "data: {\"error\":\"overloaded\"}\n\n" + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Failed, f.Finish, f.OutputBytes = "error", "stop", 1 }),
+	},
+	"broken chunk": {
+		textChunk("a") + "data: {\"id\":\"c1\",\"choices\":[{\"ind\n\n" + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 1 }),
+	},
+	"hosted search": {
+		chunk(`{"index":0,"delta":{"content":"a","annotations":[{"type":"url_citation"}]}}`) + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.Complete, f.Hosted, f.OutputBytes = "stop", true, true, 1 }),
+	},
+	"x_groq usage": {
+		textChunk("a") + "data: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"x_groq\":{\"id\":\"r\",\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}}\n\n" + doneEvent,
+		facted(func(f *protocol.Facts) {
+			f.Finish, f.Complete, f.OutputBytes = "stop", true, 1
+			f.Usage = &events.Usage{InputUncached: n(3), Output: n(1), Basis: events.BasisReported}
+		}),
+	},
+	"text that looks like members": {
+		textChunk(`\"usage\":{\"prompt_tokens\":9},\"finish_reason\":\"length\"`) + chunk(stop) + doneEvent,
+		facted(func(f *protocol.Facts) { f.Finish, f.Complete, f.OutputBytes = "stop", true, 52 }),
+	},
+}
+
 func TestChatFacts(t *testing.T) {
-	base := protocol.Facts{ID: "c1", Model: "m"}
-	with := func(change func(*protocol.Facts)) protocol.Facts {
-		f := base
-		change(&f)
-		return f
-	}
-	call := `{"index":0,"delta":{"tool_calls":[{"index":0,"id":"t","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},"finish_reason":null}`
-	for name, tc := range map[string]struct {
-		stream string
-		want   protocol.Facts
-	}{
-		"whole": {said1("hé\\n\\u00e9\\ud83d\\ude00") + chunk(stop) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.Complete, f.OutputBytes = "stop", true, 10 })},
-		"cut before [DONE]": {said1("hi") + chunk(stop),
-			with(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 2 })},
-		"cut in the text": {said1("hi"), with(func(f *protocol.Facts) { f.OutputBytes = 2 })},
-		"length": {said1("hi") + chunk(`{"index":0,"delta":{},"finish_reason":"length"}`) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "length", 2 })},
-		"content filter": {said1("hi") + chunk(`{"index":0,"delta":{},"finish_reason":"content_filter"}`) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "content_filter", 2 })},
-		"empty": {said1("") + chunk(stop) + doneEvent, with(func(f *protocol.Facts) { f.Finish = "stop" })},
-		"reasoning alone is empty": {chunk(`{"index":0,"delta":{"reasoning":"abc","reasoning_content":"abc"}}`) + chunk(stop) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 3 })},
-		"refusal": {chunk(`{"index":0,"delta":{"refusal":"no"}}`) + said1("x") + chunk(stop) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 3 })},
-		"tool call": {chunk(call) + chunk(`{"index":0,"delta":{},"finish_reason":"tool_calls"}`) + doneEvent,
-			with(func(f *protocol.Facts) {
-				f.Finish, f.Complete, f.ToolCalls, f.OutputBytes = "tool_calls", true, true, 7
-			})},
-		"tool call that stops": {chunk(call) + chunk(stop) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.Complete, f.ToolCalls, f.OutputBytes = "stop", true, true, 7 })},
-		"legacy function call": {chunk(`{"index":0,"delta":{"function_call":{"name":"f","arguments":"{}"}}}`) + chunk(`{"index":0,"delta":{},"finish_reason":"function_call"}`) + doneEvent,
-			with(func(f *protocol.Facts) {
-				f.Finish, f.Complete, f.ToolCalls, f.OutputBytes = "function_call", true, true, 2
-			})},
-		"two choices": {said1("a") + chunk(`{"index":1,"delta":{"content":"b"}}`) + chunk(stop) + chunk(`{"index":1,"delta":{},"finish_reason":"stop"}`) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.Complete, f.OutputBytes = "stop", true, 2 })},
-		"one of two too long": {said1("a") + chunk(`{"index":1,"delta":{"content":"b"}}`) + chunk(`{"index":1,"delta":{},"finish_reason":"length"}`) + chunk(stop) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "length", 2 })},
-		"one of two unfinished": {said1("a") + chunk(`{"index":1,"delta":{"content":"b"}}`) + chunk(stop) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 2 })},
-		"error in the stream": {said1("a") + "data: {\"error\":{\"message\":\"m\",\"type\":\"server_error\",\"code\":\"x\"}}\n\n" + doneEvent,
-			with(func(f *protocol.Facts) { f.Failed, f.OutputBytes = "server_error", 1 })},
-		"broken chunk": {said1("a") + "data: {\"id\":\"c1\",\"choices\":[{\"ind\n\n" + chunk(stop) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.OutputBytes = "stop", 1 })},
-		"hosted search": {chunk(`{"index":0,"delta":{"content":"a","annotations":[{"type":"url_citation"}]}}`) + chunk(stop) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.Complete, f.Hosted, f.OutputBytes = "stop", true, true, 1 })},
-		"x_groq usage": {said1("a") + "data: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"x_groq\":{\"id\":\"r\",\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}}\n\n" + doneEvent,
-			with(func(f *protocol.Facts) {
-				f.Finish, f.Complete, f.OutputBytes = "stop", true, 1
-				f.Usage = &events.Usage{InputUncached: n(3), Output: n(1), Basis: events.BasisReported}
-			})},
-		"text that looks like members": {said1(`\"usage\":{\"prompt_tokens\":9},\"finish_reason\":\"length\"`) + chunk(stop) + doneEvent,
-			with(func(f *protocol.Facts) { f.Finish, f.Complete, f.OutputBytes = "stop", true, 52 })},
-	} {
+	for name, tc := range chatStreams {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, metered(Chat{}, []byte(tc.stream))); diff != "" {
 				t.Error(diff)
@@ -143,44 +185,71 @@ func TestCutJSONIsNotComplete(t *testing.T) {
 	}
 }
 
+func dataEvent(data string) string { return "data: " + data + "\n\n" }
+
+// end is a response's last event.
+func end(kind, rest string) string {
+	return dataEvent(`{"type":"response.` + kind + `","response":{"id":"r1","model":"m","status":"` + kind + `",` + rest + `}}`)
+}
+
+const messageItem = `{"type":"message","content":[{"type":"output_text","text":"hi"}]}`
+
+var responseStreams = map[string]struct {
+	stream string
+	want   protocol.Facts
+}{
+	"cut": {
+		dataEvent(`{"type":"response.created","response":{"id":"r1","model":"m","status":"in_progress"}}`) + dataEvent(`{"type":"response.output_text.delta","delta":"hé"}`),
+		protocol.Facts{ID: "r1", Model: "m", Finish: "in_progress", OutputBytes: 3},
+	},
+	"completed": {
+		end("completed", `"incomplete_details":null,"output":[`+messageItem+`],"usage":{"input_tokens":1,"output_tokens":2}`),
+		protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, OutputBytes: 2, Usage: &events.Usage{InputUncached: n(1), Output: n(2), Basis: events.BasisReported}},
+	},
+	"incomplete": {
+		end("incomplete", `"incomplete_details":{"reason":"max_output_tokens"},"output":[`+messageItem+`]`),
+		protocol.Facts{ID: "r1", Model: "m", Finish: "incomplete", OutputBytes: 2},
+	},
+	"failed": {
+		end("failed", `"error":{"code":"server_error","message":"m"},"output":[]`),
+		protocol.Facts{ID: "r1", Model: "m", Finish: "failed", Failed: "server_error"},
+	},
+	"error event":       {dataEvent(`{"type":"error","code":"rate_limit_exceeded","message":"m","param":null}`), protocol.Facts{Failed: "rate_limit_exceeded"}},
+	"error in an error": {dataEvent(`{"type":"error","error":{"type":"server_error","message":"m"}}`), protocol.Facts{Failed: "server_error"}},
+	"untyped error":     {dataEvent(`{"error":{"type":"server_error"}}`), protocol.Facts{Failed: "server_error"}},
+	"empty":             {end("completed", `"output":[]`), protocol.Facts{ID: "r1", Model: "m", Finish: "completed"}},
+	"refusal": {
+		end("completed", `"output":[{"type":"message","content":[{"type":"refusal","refusal":"no"}]}]`),
+		protocol.Facts{ID: "r1", Model: "m", Finish: "completed", OutputBytes: 2},
+	},
+	"client's tool": {
+		dataEvent(`{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","arguments":"{}"}}`) + end("completed", `"output":[]`),
+		protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, ToolCalls: true},
+	},
+	"provider's tool": {
+		end("completed", `"output":[{"type":"web_search_call"},`+messageItem+`]`),
+		protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, Hosted: true, OutputBytes: 2},
+	},
+	"unknown tool": {
+		end("completed", `"output":[{"type":"x_search_call"},`+messageItem+`]`),
+		protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, Hosted: true, OutputBytes: 2},
+	},
+	"tool search of the client's": {
+		end("completed", `"output":[{"type":"tool_search_call","execution":"client"}]`),
+		protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, ToolCalls: true},
+	},
+	"broken event": {
+		dataEvent(`{"type":"response.output_text.delta","delta":"`) + end("completed", `"output":[`+messageItem+`]`),
+		protocol.Facts{ID: "r1", Model: "m", Finish: "completed", OutputBytes: 2},
+	},
+	"completed, yet incomplete": {
+		end("completed", `"incomplete_details":{"reason":"x"},"output":[`+messageItem+`]`),
+		protocol.Facts{ID: "r1", Model: "m", Finish: "completed", OutputBytes: 2},
+	},
+}
+
 func TestResponsesFacts(t *testing.T) {
-	event := func(data string) string { return "data: " + data + "\n\n" }
-	item := func(item string) string {
-		return `{"type":"response.output_item.done","output_index":0,"item":` + item + `}`
-	}
-	message := `{"type":"message","content":[{"type":"output_text","text":"hi"}]}`
-	end := func(kind, rest string) string {
-		return event(`{"type":"response.` + kind + `","response":{"id":"r1","model":"m","status":"` + kind + `",` + rest + `}}`)
-	}
-	for name, tc := range map[string]struct {
-		stream string
-		want   protocol.Facts
-	}{
-		"cut": {event(`{"type":"response.created","response":{"id":"r1","model":"m","status":"in_progress"}}`) + event(`{"type":"response.output_text.delta","delta":"hé"}`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "in_progress", OutputBytes: 3}},
-		"completed": {end("completed", `"incomplete_details":null,"output":[`+message+`],"usage":{"input_tokens":1,"output_tokens":2}`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, OutputBytes: 2, Usage: &events.Usage{InputUncached: n(1), Output: n(2), Basis: events.BasisReported}}},
-		"incomplete": {end("incomplete", `"incomplete_details":{"reason":"max_output_tokens"},"output":[`+message+`]`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "incomplete", OutputBytes: 2}},
-		"failed": {end("failed", `"error":{"code":"server_error","message":"m"},"output":[]`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "failed", Failed: "server_error"}},
-		"error event":       {event(`{"type":"error","code":"rate_limit_exceeded","message":"m","param":null}`), protocol.Facts{Failed: "rate_limit_exceeded"}},
-		"error in an error": {event(`{"type":"error","error":{"type":"server_error","message":"m"}}`), protocol.Facts{Failed: "server_error"}},
-		"untyped error":     {event(`{"error":{"type":"server_error"}}`), protocol.Facts{Failed: "server_error"}},
-		"empty":             {end("completed", `"output":[]`), protocol.Facts{ID: "r1", Model: "m", Finish: "completed"}},
-		"refusal": {end("completed", `"output":[{"type":"message","content":[{"type":"refusal","refusal":"no"}]}]`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", OutputBytes: 2}},
-		"client's tool": {event(item(`{"type":"function_call","arguments":"{}"}`)) + end("completed", `"output":[]`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, ToolCalls: true}},
-		"provider's tool": {end("completed", `"output":[{"type":"web_search_call"},`+message+`]`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, Hosted: true, OutputBytes: 2}},
-		"unknown tool": {end("completed", `"output":[{"type":"x_search_call"},`+message+`]`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, Hosted: true, OutputBytes: 2}},
-		"tool search of the client's": {end("completed", `"output":[{"type":"tool_search_call","execution":"client"}]`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", Complete: true, ToolCalls: true}},
-		"broken event": {event(`{"type":"response.output_text.delta","delta":"`) + end("completed", `"output":[`+message+`]`),
-			protocol.Facts{ID: "r1", Model: "m", Finish: "completed", OutputBytes: 2}},
-	} {
+	for name, tc := range responseStreams {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, metered(Responses{}, []byte(tc.stream))); diff != "" {
 				t.Error(diff)
@@ -206,6 +275,33 @@ func TestResponsesMeterClasses(t *testing.T) {
 		if got := (Responses{}).NewMeter().Event([]byte(raw)); got != want {
 			t.Errorf("%q: class %d, want %d", raw, got, want)
 		}
+	}
+}
+
+// What repeats from chunk to chunk is not read again, but still counts.
+func TestRepeatedBeginnings(t *testing.T) {
+	for raw, want := range map[string]protocol.Class{
+		`{"usage":{"prompt_tokens":1},"choices":[]}`:              protocol.ClassUsage,
+		`{"id":"c","usage":null,"choices":[]}`:                    protocol.ClassForward,
+		`{"error":{"code":1},"choices":[{"index":0,"delta":{}}]}`: protocol.ClassTerminal,
+		`{"id":"c","choices":[{"index":0,"delta":{}}]}`:           protocol.ClassProgress,
+		`{"id":"c","choices":[],"usage":{"completion_tokens":1}}`: protocol.ClassUsage,
+		`{"id":"c","choices":[],"choices":[{"index":0}]}`:         protocol.ClassProgress,
+		`{"id":"c","choices":[{"index":0,"delta":{"content":"a"}`: protocol.ClassForward,
+	} {
+		m := (Chat{}).NewMeter()
+		for i := range 3 {
+			if got := m.Event([]byte(dataEvent(raw))); got != want {
+				t.Errorf("%s, time %d: class %d, want %d", raw, i, got, want)
+			}
+		}
+	}
+	m := (Chat{}).NewMeter()
+	for _, raw := range []string{`{"usage":{"prompt_tokens":1},"choices":[]}`, `{"usage":{"prompt_tokens":2},"choices":[]}`} {
+		m.Event([]byte(dataEvent(raw)))
+	}
+	if u := m.Facts().Usage; u == nil || *u.InputUncached != 2 {
+		t.Errorf("%+v", u)
 	}
 }
 
@@ -238,9 +334,9 @@ func TestDeltasDoNotAllocate(t *testing.T) {
 }
 
 func BenchmarkMeter(b *testing.B) {
-	for _, api := range []string{"chat", "responses"} {
+	for api, p := range apis() {
 		b.Run(api, func(b *testing.B) {
-			p, stream := apis()[api], deltas(api)
+			stream := deltas(api)
 			b.ReportAllocs()
 			for b.Loop() {
 				m := p.NewMeter()

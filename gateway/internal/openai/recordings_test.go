@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,7 +38,7 @@ func (r recording) stream() bool {
 	return strings.HasPrefix(body, "data:") || strings.HasPrefix(body, "event:") || strings.HasPrefix(body, ":")
 }
 
-// folder is where the recordings are read from: those that come with the
+// folders are where the recordings are read from: those that come with the
 // package or, to try a larger set of the same format, ICYLOOM_RECORDINGS.
 func folders(t testing.TB) []string {
 	t.Helper()
@@ -103,11 +104,13 @@ func decode(t testing.TB, raw []byte) any {
 	return v
 }
 
-func apis() map[string]protocol.Protocol {
-	return map[string]protocol.Protocol{"chat": Chat{}, "responses": Responses{}}
+func apis() iter.Seq2[string, protocol.Protocol] {
+	return func(yield func(string, protocol.Protocol) bool) {
+		_ = yield("chat", Chat{}) && yield("responses", Responses{})
+	}
 }
 
-// count is a number in a raw usage object, found by its path.
+// number is a number in a raw usage object, found by its path.
 func number(raw map[string]any, path ...string) *int64 {
 	for i, name := range path {
 		if i == len(path)-1 {
@@ -206,7 +209,8 @@ func TestRecordedUsage(t *testing.T) {
 }
 
 // plain takes away what a chat answer's form alone decides: a tool call's
-// index, and content that is null or not there.
+// index; and what is put in where an upstream left it out: a message's role, its
+// content, a tool call's type.
 func plain(v any) any {
 	o, _ := v.(map[string]any)
 	choices, _ := o["choices"].([]any)
@@ -216,15 +220,25 @@ func plain(v any) any {
 		if message == nil {
 			continue
 		}
-		if message["content"] == nil {
-			delete(message, "content")
-		}
+		defaults(message, map[string]any{"role": "assistant", "content": nil})
 		calls, _ := message["tool_calls"].([]any)
 		for _, c := range calls {
-			delete(c.(map[string]any), "index")
+			call := c.(map[string]any)
+			delete(call, "index")
+			if call["function"] != nil {
+				defaults(call, map[string]any{"type": "function"})
+			}
 		}
 	}
 	return v
+}
+
+func defaults(o, values map[string]any) {
+	for name, value := range values {
+		if o[name] == nil {
+			o[name] = value
+		}
+	}
 }
 
 // replayable says whether a recording is an answer that is ever replayed.
@@ -313,74 +327,8 @@ func notOneStream(r recording) string {
 	return ""
 }
 
-// said concatenates what a stream says, by its own reading: every text by its
-// place, the last usage, the finish reasons and the ids.
-func said(t testing.TB, stream []byte) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	for raw := range sse.Events(stream) {
-		_, data := sse.Fields(raw)
-		if len(data) == 0 || data[0] != '{' {
-			continue
-		}
-		o := decode(t, data).(map[string]any)
-		if _, ok := o["choices"]; ok {
-			saidChunk(out, o)
-			continue
-		}
-		kind, _ := o["type"].(string)
-		place := fmt.Sprintf("%v.%v.%v", o["output_index"], o["content_index"], o["summary_index"])
-		if delta, ok := o["delta"].(string); ok {
-			out[kind+" "+place] += delta
-		}
-		if kind == "response.completed" {
-			one, _ := json.Marshal(o["response"])
-			out[kind] = string(one)
-		}
-	}
-	for name := range out {
-		if strings.HasPrefix(name, "response.shell_call_command") {
-			delete(out, name) // its item holds it whole; the events are not documented
-		}
-	}
-	return out
-}
-
-func saidChunk(out map[string]string, o map[string]any) {
-	if u, ok := o["usage"].(map[string]any); ok {
-		one, _ := json.Marshal(u)
-		out["usage"] = string(one)
-	}
-	for _, c := range o["choices"].([]any) {
-		choice := c.(map[string]any)
-		place := fmt.Sprint(choice["index"])
-		if finish, _ := choice["finish_reason"].(string); finish != "" {
-			out[place+" finish"] = finish
-		}
-		delta, _ := choice["delta"].(map[string]any)
-		for _, name := range []string{"content", "reasoning", "reasoning_content", "refusal"} {
-			if s, _ := delta[name].(string); s != "" {
-				out[place+" "+name] += s
-			}
-		}
-		calls, _ := delta["tool_calls"].([]any)
-		for _, c := range calls {
-			call := c.(map[string]any)
-			at := fmt.Sprintf("%s tool %v ", place, call["index"])
-			if id, _ := call["id"].(string); id != "" {
-				out[at+"id"] = id
-			}
-			f, _ := call["function"].(map[string]any)
-			name, _ := f["name"].(string)
-			arguments, _ := f["arguments"].(string)
-			out[at+"name"] += name
-			out[at+"arguments"] += arguments
-		}
-	}
-}
-
-// finishes are the reasons for which an answer is whole, as the APIs document.
 func TestRecordedClasses(t *testing.T) {
+	// The reasons for which an answer is whole, as the APIs document them.
 	whole := map[string]bool{"stop": true, "tool_calls": true, "function_call": true, "completed": true}
 	for api, p := range apis() {
 		seen := map[string]int{}

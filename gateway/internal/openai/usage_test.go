@@ -10,75 +10,78 @@ import (
 
 func n(v int64) *int64 { return &v }
 
+// usages are usage objects as upstreams write them.
+var usages = map[string]struct {
+	raw  string
+	want *events.Usage
+}{
+	"null":   {`null`, nil},
+	"empty":  {`{}`, nil},
+	"string": {`"12"`, nil},
+	"plain": {
+		`{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}`,
+		&events.Usage{InputUncached: n(10), Output: n(5)},
+	},
+	"zero is not absent": {
+		`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}`,
+		&events.Usage{InputUncached: n(0), CacheRead: n(0), Output: n(0), Reasoning: n(0)},
+	},
+	"details null": {
+		`{"prompt_tokens":3,"completion_tokens":1,"prompt_tokens_details":null,"completion_tokens_details":null}`,
+		&events.Usage{InputUncached: n(3), Output: n(1)},
+	},
+	"cached is a part of the prompt": {
+		`{"prompt_tokens":100,"completion_tokens":5,"total_tokens":105,"prompt_tokens_details":{"cached_tokens":64,"audio_tokens":7}}`,
+		&events.Usage{InputUncached: n(36), CacheRead: n(64), Output: n(5)},
+	},
+	"more cached than prompt": {
+		`{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"prompt_tokens_details":{"cached_tokens":1000}}`,
+		&events.Usage{InputUncached: n(10), CacheRead: n(1000), Output: n(5)},
+	},
+	"the total counts cached apart": {
+		`{"prompt_tokens":100,"completion_tokens":5,"total_tokens":165,"prompt_tokens_details":{"cached_tokens":60}}`,
+		&events.Usage{InputUncached: n(100), CacheRead: n(60), Output: n(5)},
+	},
+	"written": {
+		`{"prompt_tokens":2649,"completion_tokens":100,"total_tokens":2749,"prompt_tokens_details":{"cached_tokens":2569,"cache_write_tokens":79}}`,
+		&events.Usage{InputUncached: n(1), CacheRead: n(2569), CacheWrite5m: n(79), Output: n(100)},
+	},
+	"written and read in one call": {
+		`{"prompt_tokens":2168,"completion_tokens":100,"total_tokens":2268,"prompt_tokens_details":{"cached_tokens":2161,"cache_write_tokens":2161}}`,
+		&events.Usage{InputUncached: n(7), CacheRead: n(2161), CacheWrite5m: n(0), Output: n(100)},
+	},
+	"deepseek": {
+		`{"prompt_tokens":339,"completion_tokens":92,"prompt_cache_hit_tokens":320,"prompt_cache_miss_tokens":19}`,
+		&events.Usage{InputUncached: n(19), CacheRead: n(320), Output: n(92)},
+	},
+	"the standard place goes first": {
+		`{"num_cached_tokens":9,"prompt_tokens":10,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":4}}`,
+		&events.Usage{InputUncached: n(6), CacheRead: n(4), Output: n(1)},
+	},
+	"reasoning is a part of the output": {
+		`{"prompt_tokens":10,"completion_tokens":136,"total_tokens":146,"completion_tokens_details":{"reasoning_tokens":31}}`,
+		&events.Usage{InputUncached: n(10), Output: n(136), Reasoning: n(31)},
+	},
+	"the total counts reasoning apart": {
+		`{"prompt_tokens":361,"completion_tokens":26,"total_tokens":622,"prompt_tokens_details":{"cached_tokens":360},"completion_tokens_details":{"reasoning_tokens":235}}`,
+		&events.Usage{InputUncached: n(1), CacheRead: n(360), Output: n(261), Reasoning: n(235)},
+	},
+	"more reasoning than output": {
+		`{"prompt_tokens":9,"completion_tokens":52,"total_tokens":61,"completion_tokens_details":{"reasoning_tokens":232}}`,
+		&events.Usage{InputUncached: n(9), Output: n(284), Reasoning: n(232)},
+	},
+	"responses": {
+		`{"input_tokens":88,"input_tokens_details":{"cache_write_tokens":86,"cached_tokens":0},"output_tokens":14,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":102}`,
+		&events.Usage{InputUncached: n(2), CacheRead: n(0), CacheWrite5m: n(86), Output: n(14), Reasoning: n(0)},
+	},
+	"embeddings":     {`{"prompt_tokens":8,"total_tokens":8}`, &events.Usage{InputUncached: n(8)}},
+	"odd numbers":    {`{"prompt_tokens":12.0,"completion_tokens":1e2}`, &events.Usage{InputUncached: n(12), Output: n(100)}},
+	"no counts":      {`{"prompt_tokens":-1,"completion_tokens":1.5,"total_tokens":99999999999999999999999}`, nil},
+	"largest counts": {`{"prompt_tokens":999999999999999999,"completion_tokens":999999999999999999,"prompt_tokens_details":{"cached_tokens":999999999999999999}}`, &events.Usage{InputUncached: n(0), CacheRead: n(999999999999999999), Output: n(999999999999999999)}},
+}
+
 func TestUsageBuckets(t *testing.T) {
-	for name, tc := range map[string]struct {
-		raw  string
-		want *events.Usage
-	}{
-		"null":   {`null`, nil},
-		"empty":  {`{}`, nil},
-		"string": {`"12"`, nil},
-		"plain": {
-			`{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}`,
-			&events.Usage{InputUncached: n(10), Output: n(5)},
-		},
-		"zero is not absent": {
-			`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}`,
-			&events.Usage{InputUncached: n(0), CacheRead: n(0), Output: n(0), Reasoning: n(0)},
-		},
-		"details null": {
-			`{"prompt_tokens":3,"completion_tokens":1,"prompt_tokens_details":null,"completion_tokens_details":null}`,
-			&events.Usage{InputUncached: n(3), Output: n(1)},
-		},
-		"cached is a part of the prompt": {
-			`{"prompt_tokens":100,"completion_tokens":5,"total_tokens":105,"prompt_tokens_details":{"cached_tokens":64,"audio_tokens":7}}`,
-			&events.Usage{InputUncached: n(36), CacheRead: n(64), Output: n(5)},
-		},
-		"more cached than prompt": {
-			`{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"prompt_tokens_details":{"cached_tokens":1000}}`,
-			&events.Usage{InputUncached: n(10), CacheRead: n(1000), Output: n(5)},
-		},
-		"the total counts cached apart": {
-			`{"prompt_tokens":100,"completion_tokens":5,"total_tokens":165,"prompt_tokens_details":{"cached_tokens":60}}`,
-			&events.Usage{InputUncached: n(100), CacheRead: n(60), Output: n(5)},
-		},
-		"written": {
-			`{"prompt_tokens":2649,"completion_tokens":100,"total_tokens":2749,"prompt_tokens_details":{"cached_tokens":2569,"cache_write_tokens":79}}`,
-			&events.Usage{InputUncached: n(1), CacheRead: n(2569), CacheWrite5m: n(79), Output: n(100)},
-		},
-		"written and read in one call": {
-			`{"prompt_tokens":2168,"completion_tokens":100,"total_tokens":2268,"prompt_tokens_details":{"cached_tokens":2161,"cache_write_tokens":2161}}`,
-			&events.Usage{InputUncached: n(7), CacheRead: n(2161), CacheWrite5m: n(0), Output: n(100)},
-		},
-		"deepseek": {
-			`{"prompt_tokens":339,"completion_tokens":92,"prompt_cache_hit_tokens":320,"prompt_cache_miss_tokens":19}`,
-			&events.Usage{InputUncached: n(19), CacheRead: n(320), Output: n(92)},
-		},
-		"the standard place goes first": {
-			`{"num_cached_tokens":9,"prompt_tokens":10,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":4}}`,
-			&events.Usage{InputUncached: n(6), CacheRead: n(4), Output: n(1)},
-		},
-		"reasoning is a part of the output": {
-			`{"prompt_tokens":10,"completion_tokens":136,"total_tokens":146,"completion_tokens_details":{"reasoning_tokens":31}}`,
-			&events.Usage{InputUncached: n(10), Output: n(136), Reasoning: n(31)},
-		},
-		"the total counts reasoning apart": {
-			`{"prompt_tokens":361,"completion_tokens":26,"total_tokens":622,"prompt_tokens_details":{"cached_tokens":360},"completion_tokens_details":{"reasoning_tokens":235}}`,
-			&events.Usage{InputUncached: n(1), CacheRead: n(360), Output: n(261), Reasoning: n(235)},
-		},
-		"more reasoning than output": {
-			`{"prompt_tokens":9,"completion_tokens":52,"total_tokens":61,"completion_tokens_details":{"reasoning_tokens":232}}`,
-			&events.Usage{InputUncached: n(9), Output: n(284), Reasoning: n(232)},
-		},
-		"responses": {
-			`{"input_tokens":88,"input_tokens_details":{"cache_write_tokens":86,"cached_tokens":0},"output_tokens":14,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":102}`,
-			&events.Usage{InputUncached: n(2), CacheRead: n(0), CacheWrite5m: n(86), Output: n(14), Reasoning: n(0)},
-		},
-		"embeddings":     {`{"prompt_tokens":8,"total_tokens":8}`, &events.Usage{InputUncached: n(8)}},
-		"odd numbers":    {`{"prompt_tokens":12.0,"completion_tokens":1e2}`, &events.Usage{InputUncached: n(12), Output: n(100)}},
-		"no counts":      {`{"prompt_tokens":-1,"completion_tokens":1.5,"total_tokens":99999999999999999999999}`, nil},
-		"largest counts": {`{"prompt_tokens":999999999999999999,"completion_tokens":999999999999999999,"prompt_tokens_details":{"cached_tokens":999999999999999999}}`, &events.Usage{InputUncached: n(0), CacheRead: n(999999999999999999), Output: n(999999999999999999)}},
-	} {
+	for name, tc := range usages {
 		t.Run(name, func(t *testing.T) {
 			if tc.want != nil {
 				tc.want.Basis = events.BasisReported
