@@ -64,8 +64,8 @@ func (s *source) fail(err error) {
 }
 
 const gatewayJSON = `{"upstreams":[
- {"name":"anthropic","family":"anthropic","base_url":"https://api.anthropic.com","circuit":"closed","in_flight":2},
- {"name":"openai","family":"openai","base_url":"https://api.openai.com/v1","circuit":"half_open","in_flight":0,"last_error":"upstream_status","last_status":503},
+ {"name":"anthropic","family":"anthropic","base_url":"https://api.anthropic.com","circuit":"closed","in_flight":2,"last_status":200},
+ {"name":"openai","family":"openai","base_url":"https://api.openai.com/v1","circuit":"half_open","in_flight":0,"last_error":"upstream_status","last_error_at":"2026-11-30T20:51:07Z","last_status":503},
  {"name":"ollama","family":"openai","base_url":"http://127.0.0.1:11434/v1","circuit":"open","last_error":"connect"}]}`
 
 func newConsole(t testing.TB, s Dashboards, edit ...func(*Options)) *Console {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/icyloom/icyloom/projections"
 )
@@ -30,13 +31,14 @@ type gatewayState struct {
 
 // upstreamState is one upstream as the gateway sees it now.
 type upstreamState struct {
-	Name       string `json:"name"`
-	Family     string `json:"family"`
-	BaseURL    string `json:"base_url"`
-	Circuit    string `json:"circuit"`
-	InFlight   int64  `json:"in_flight"`
-	LastError  string `json:"last_error"`
-	LastStatus int    `json:"last_status"`
+	Name     string `json:"name"`
+	Circuit  string `json:"circuit"`
+	InFlight int64  `json:"in_flight"`
+	// LastStatus is the latest answer's HTTP status; LastError the latest
+	// failure in one word, which may be older.
+	LastStatus  int       `json:"last_status"`
+	LastError   string    `json:"last_error"`
+	LastErrorAt time.Time `json:"last_error_at"`
 }
 
 // reading is one look at a window: the model, and a hash of what it shows.

@@ -156,7 +156,7 @@ func TestWordsOfTables(t *testing.T) {
 		}
 	}
 	circuits := words(doc.Find(".circuits"))
-	for _, want := range []string{"closed anthropic calls pass · 2 in flight", "half open openai one call probes last failure: 503 upstream_status", "open ollama calls are kept away last failure: connect"} {
+	for _, want := range []string{"closed anthropic calls pass · 2 in flight · last status 200", "half open openai one call probes · last status 503 last failure: upstream status, Nov 30 20:51:07 UTC", "open ollama calls are kept away last failure: connect"} {
 		if !strings.Contains(circuits, want) {
 			t.Errorf("circuits say %q, want %q in it", circuits, want)
 		}

@@ -1,7 +1,6 @@
 package views
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/icyloom/icyloom/projections"
@@ -145,11 +144,20 @@ func circuitWords(circuit string) string {
 	return "no word on calls"
 }
 
+// lastError says what failed last, and when.
 func lastError(u upstreamState) string {
-	if u.LastStatus != 0 {
-		return "last failure: " + strconv.Itoa(u.LastStatus) + " " + u.LastError
+	if u.LastErrorAt.IsZero() {
+		return "last failure: " + spoken(u.LastError)
 	}
-	return "last failure: " + u.LastError
+	return "last failure: " + spoken(u.LastError) + ", " + moment(u.LastErrorAt) + " UTC"
+}
+
+// troubled sets a failure apart while it still matters.
+func troubled(u upstreamState) string {
+	if u.Circuit == "closed" {
+		return "soft"
+	}
+	return "why"
 }
 
 // sourceName is a source of the registry in plain words.
