@@ -215,7 +215,7 @@ func (p *projector) checkOrigin(ctx context.Context, c *conn, b events.Bounds) e
 // follow feeds the folder from the log.
 func (p *projector) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	p.q, p.stuck = newQueue(p.f.seq), 0
+	p.q, p.stuck = newQueue(p.f.seq, p.wanted), 0
 	ended := make(chan error, 1)
 	go func() {
 		var d decoder

@@ -17,14 +17,16 @@ const maxBatch = 10_000
 type queue struct {
 	ready chan struct{} // holds a token when there is something to take
 	room  chan struct{} // holds a token when something was taken
+	// hurry tells whether somebody waits for an event up to last.
+	hurry func(last uint64) bool
 
 	mu    sync.Mutex
 	items []item
 	last  uint64 // the last one ever put in
 }
 
-func newQueue(last uint64) *queue {
-	return &queue{ready: make(chan struct{}, 1), room: make(chan struct{}, 1), last: last}
+func newQueue(last uint64, hurry func(uint64) bool) *queue {
+	return &queue{ready: make(chan struct{}, 1), room: make(chan struct{}, 1), hurry: hurry, last: last}
 }
 
 // signal leaves a token in c.
@@ -55,10 +57,14 @@ func (q *queue) put(ctx context.Context, d *decoder, recs []events.Record) error
 	for {
 		q.mu.Lock()
 		if len(q.items) < maxBatch {
+			first := len(q.items) == 0
 			q.items = append(q.items, items...)
 			q.last = last
+			full := len(q.items) >= maxBatch
 			q.mu.Unlock()
-			signal(q.ready)
+			if first || full || q.hurry(last) { // else the folder lingers on purpose
+				signal(q.ready)
+			}
 			return nil
 		}
 		q.mu.Unlock()

@@ -191,8 +191,13 @@ func testBodyKeys(t *testing.T, h Harness) {
 
 func testBodyNames(t *testing.T, h Harness) {
 	for _, b := range []events.Body{
-		{Class: events.BodyCache}, {Key: "k"}, {Class: "other", Key: "k"}, {Class: events.BodyCache, Key: "a.b"},
-		{Class: events.BodyCache, Key: "*"}, {Class: events.BodyCache, Key: "a b"}, {Class: events.BodyCache, Key: strings.Repeat("k", 129)},
+		{Class: events.BodyCache},
+		{Key: "k"},
+		{Class: "other", Key: "k"},
+		{Class: events.BodyCache, Key: "a.b"},
+		{Class: events.BodyCache, Key: "*"},
+		{Class: events.BodyCache, Key: "a b"},
+		{Class: events.BodyCache, Key: strings.Repeat("k", 129)},
 	} {
 		if err := h.Log.Put(within(t), b); !errors.Is(err, events.ErrInvalid) {
 			t.Errorf("put %q %q: %v", b.Class, b.Key, err)

@@ -108,7 +108,7 @@ func (l *Log) Get(ctx context.Context, class events.Class, key string, now time.
 	if !v.expires.IsZero() && !now.Before(v.expires) {
 		return events.Body{}, fmt.Errorf("%w: it has expired", events.ErrNoBody)
 	}
-	content := v.content
+	content := slices.Grow(v.content, len(v.parts)*chunkBytes)
 	for _, seq := range v.parts {
 		part, err := s.at(ctx, seq)
 		if err != nil {

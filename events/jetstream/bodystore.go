@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -213,10 +214,11 @@ func (c *codec) compress(dst []byte, b events.Body) ([]byte, error) {
 	if err := errors.Join(checkBody(b), c.ready()); err != nil {
 		return dst, err
 	}
+	encoder := c.good
 	if b.Class == events.BodyCache {
-		return c.fast.EncodeAll(b.Data, dst), nil
+		encoder = c.fast
 	}
-	return c.good.EncodeAll(b.Data, dst), nil
+	return encoder.EncodeAll(b.Data, slices.Grow(dst, encoder.MaxEncodedSize(len(b.Data)))), nil
 }
 
 // expand returns the content of v; damage is events.ErrNoBody.

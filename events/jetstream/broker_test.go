@@ -30,65 +30,82 @@ func ids(t *testing.T, log events.Reader) map[string]int {
 	return n
 }
 
+// load is what writers and a follower saw of a log under load.
+type load struct {
+	mu    sync.Mutex
+	acked map[string]uint64 // sequence numbers by event id
+	seen  map[string]uint64
+}
+
+func (l *load) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.acked)
+}
+
+// write appends until stop is closed; only events.ErrUnavailable may come back.
+func (l *load) write(t *testing.T, log events.Appender, stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		e := eventstest.Make(t, 1)[0]
+		seq, err := log.Append(t.Context(), e)
+		if err == nil {
+			l.mu.Lock()
+			l.acked[e.ID] = seq
+			l.mu.Unlock()
+		} else if !errors.Is(err, events.ErrUnavailable) {
+			t.Errorf("append: %v", err)
+		}
+	}
+}
+
+var errLast = errors.New("the last event came")
+
+// follow checks that records come without holes, until one of session "last".
+func (l *load) follow(t *testing.T, log events.Reader) {
+	next := uint64(1)
+	err := log.Follow(t.Context(), 1, func(recs []events.Record) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, r := range recs {
+			if r.Seq != next {
+				t.Errorf("the follower got %d, want %d", r.Seq, next)
+			}
+			next++
+			l.seen[r.Event.ID] = r.Seq
+			if r.Event.Session == "last" {
+				return errLast
+			}
+		}
+		return nil
+	})
+	if !errors.Is(err, errLast) {
+		t.Errorf("follow: %v", err)
+	}
+}
+
 // TestRestartUnderLoad: appends fail or succeed while the broker comes and
 // goes, none hangs, every acknowledged event is there, and a follower sees the
 // log whole.
 func TestRestartUnderLoad(t *testing.T) {
-	l := open(t, jetstream.Options{Dir: t.TempDir()})
-	defer closeLog(t, l)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var mu sync.Mutex
-	acked := make(map[string]uint64)
+	log := open(t, jetstream.Options{Dir: t.TempDir()})
+	defer closeLog(t, log)
+	l := &load{acked: make(map[string]uint64), seen: make(map[string]uint64)}
 	var writers, follower sync.WaitGroup
-	seen := make(map[string]uint64)
-	follower.Go(func() {
-		next := uint64(1)
-		err := l.Follow(ctx, 1, func(recs []events.Record) error {
-			mu.Lock()
-			defer mu.Unlock()
-			for _, r := range recs {
-				if r.Seq != next {
-					t.Errorf("the follower got %d, want %d", r.Seq, next)
-				}
-				next++
-				seen[r.Event.ID] = r.Seq
-				if r.Event.Session == "last" {
-					return context.Canceled
-				}
-			}
-			return nil
-		})
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("follow: %v", err)
-		}
-	})
 	stop := make(chan struct{})
+	follower.Go(func() { l.follow(t, log) })
 	for range 8 {
-		writers.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				e := eventstest.Make(t, 1)[0]
-				seq, err := l.Append(t.Context(), e)
-				if err == nil {
-					mu.Lock()
-					acked[e.ID] = seq
-					mu.Unlock()
-				} else if !errors.Is(err, events.ErrUnavailable) {
-					t.Errorf("append: %v", err)
-				}
-			}
-		})
+		writers.Go(func() { l.write(t, log, stop) })
 	}
 	for range 5 {
-		for want := count(&mu, acked) + 200; count(&mu, acked) < want; {
+		for want := l.count() + 200; l.count() < want; {
 			eventually(t)
 		}
-		if err := l.Restart(t.Context()); err != nil {
+		if err := log.Restart(t.Context()); err != nil {
 			t.Fatalf("restart: %v", err)
 		}
 	}
@@ -96,22 +113,16 @@ func TestRestartUnderLoad(t *testing.T) {
 	writers.Wait()
 	last := eventstest.Make(t, 1)[0]
 	last.Session = "last"
-	if _, err := l.Append(t.Context(), last); err != nil {
+	if _, err := log.Append(t.Context(), last); err != nil {
 		t.Fatal(err)
 	}
 	follower.Wait()
-	stored := ids(t, l)
-	for id, seq := range acked {
-		if stored[id] != 1 || seen[id] != seq {
-			t.Fatalf("event acknowledged as %d: stored %d times, followed as %d", seq, stored[id], seen[id])
+	stored := ids(t, log)
+	for id, seq := range l.acked {
+		if stored[id] != 1 || l.seen[id] != seq {
+			t.Fatalf("event acknowledged as %d: stored %d times, followed as %d", seq, stored[id], l.seen[id])
 		}
 	}
-}
-
-func count(mu *sync.Mutex, m map[string]uint64) int {
-	mu.Lock()
-	defer mu.Unlock()
-	return len(m)
 }
 
 // eventually gives others a turn within a loop that waits for a condition.

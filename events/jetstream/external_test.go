@@ -51,7 +51,7 @@ func TestCheck(t *testing.T) {
 
 	srv, _ := external(t)
 	_, js := admin(t, srv.ClientURL())
-	makeStream(t, js, func(c *natsjs.StreamConfig) { c.MaxAge, c.MaxMsgs, c.MaxBytes = time.Hour, 10, 1 << 20 })
+	makeStream(t, js, func(c *natsjs.StreamConfig) { c.MaxAge, c.MaxMsgs, c.MaxBytes = time.Hour, 10, 1<<20 })
 	x := open(t, jetstream.Options{URL: srv.ClientURL()})
 	defer closeLog(t, x)
 	for _, e := range eventstest.Make(t, 15) {

@@ -86,6 +86,9 @@ func (b *batches) read(ctx context.Context, from, to uint64, f func([]events.Rec
 		if err := f(recs); err != nil {
 			return err
 		}
+		if err := ctx.Err(); err != nil {
+			return err // also where the next run is here already
+		}
 		next += uint64(len(raws))
 		if len(b.pending) > 0 && b.pending[0] == next || next > to {
 			continue

@@ -96,9 +96,9 @@ type Spool struct {
 
 	inherited bool          // the file held events when it was opened
 	trips     chan struct{} // wakes the recovery
-	ctx   context.Context
-	stop  context.CancelFunc
-	work  sync.WaitGroup
+	ctx       context.Context
+	stop      context.CancelFunc
+	work      sync.WaitGroup
 }
 
 // Open opens or makes the spool file and starts the recovery goroutine; events

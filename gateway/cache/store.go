@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	maxQueued      = 1024     // answers waiting to be written
-	maxQueuedBytes = 32 << 20 // and their bytes
+	maxQueued      = 1024     // answers on their way to the writer
+	maxQueuedBytes = 32 << 20 // bytes waiting to be written
 	bodiesTimeout  = 2 * time.Second
 )
 
@@ -32,9 +32,9 @@ type StoreOptions struct {
 	Logger *slog.Logger
 }
 
-// Store keeps answers: in memory what is in use, in Bodies everything. One
-// goroutine writes, so that no request waits for it. It is safe for concurrent
-// use.
+// Store keeps answers: in memory what is in use, in Bodies everything, a little
+// later. One goroutine writes, so that no request waits for it. It is safe for
+// concurrent use.
 type Store struct {
 	opt StoreOptions
 	hot *otter.Cache[Key, *Answer]
@@ -42,6 +42,8 @@ type Store struct {
 	queue       chan queued
 	queuedBytes atomic.Int64
 	dropped     atomic.Int64
+	epoch       time.Time
+	lastUse     atomic.Int64 // nanoseconds since epoch
 
 	mu     sync.RWMutex
 	known  map[uint64]struct{} // keys in Bodies, shortened
@@ -76,7 +78,7 @@ func NewStore(o StoreOptions) (*Store, error) {
 		return nil, fmt.Errorf("cache: hot tier: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Store{opt: o, hot: hot, queue: make(chan queued, maxQueued), known: map[uint64]struct{}{}, ctx: ctx, stop: stop}
+	s := &Store{opt: o, hot: hot, queue: make(chan queued, maxQueued), epoch: time.Now(), known: map[uint64]struct{}{}, ctx: ctx, stop: stop}
 	listing, stopList := context.WithCancel(ctx)
 	s.stopList = stopList
 	if o.Bodies != nil {
@@ -89,6 +91,7 @@ func NewStore(o StoreOptions) (*Store, error) {
 // Get returns the answer kept under key, nil when there is none that lives.
 // That Bodies cannot be read is no answer either.
 func (s *Store) Get(ctx context.Context, key Key) *Answer {
+	s.lastUse.Store(int64(time.Since(s.epoch)))
 	now := s.opt.Now()
 	if a, ok := s.hot.GetIfPresent(key); ok {
 		if now.Before(a.Expires) {

@@ -3,16 +3,77 @@ package cache
 import (
 	"context"
 	"encoding/binary"
+	"sync"
+	"time"
 
 	"github.com/icyloom/icyloom/events"
 )
 
-// write writes what Offer took until Close, and then the rest.
+const (
+	// quiet is how long no request may have come before what waits is written.
+	quiet = 200 * time.Millisecond
+	// maxWait is how long an answer waits to be written at most, and eagerBytes
+	// how many bytes may wait.
+	maxWait    = 5 * time.Second
+	eagerBytes = 8 << 20
+	// writers is how many bodies are written at once.
+	writers = 8
+)
+
+// write writes what Offer took until Close, and then the rest. Writing costs as
+// much as forwarding a request and nobody waits for it, so it is done when the
+// gateway rests, and several at a time; a crash before that costs a hit.
 func (s *Store) write() {
-	for q := range s.queue {
-		s.put(q)
-		s.queuedBytes.Add(-int64(len(q.answer.Data)))
+	var pending []queued
+	var since time.Time // when the first of them came
+	tick := time.NewTicker(quiet / 2)
+	tick.Stop()
+	defer tick.Stop()
+	for {
+		select {
+		case q, ok := <-s.queue:
+			if !ok {
+				s.putAll(pending)
+				return
+			}
+			if len(pending) == 0 {
+				since = time.Now()
+				tick.Reset(quiet / 2)
+			}
+			pending = append(pending, q)
+		case <-tick.C:
+		}
+		if len(pending) > 0 && (s.restsFor(quiet) || time.Since(since) > maxWait || s.queuedBytes.Load() > eagerBytes) {
+			s.putAll(pending)
+			clear(pending)
+			pending = pending[:0]
+			tick.Stop()
+		}
 	}
+}
+
+// restsFor tells whether no request has come for so long.
+func (s *Store) restsFor(d time.Duration) bool {
+	return time.Since(s.epoch)-time.Duration(s.lastUse.Load()) >= d
+}
+
+// putAll writes some answers, in no order.
+func (s *Store) putAll(pending []queued) {
+	var wg sync.WaitGroup
+	work := make(chan queued)
+	for range min(writers, len(pending)) {
+		wg.Go(func() {
+			for q := range work {
+				s.put(q)
+				s.queuedBytes.Add(-int64(len(q.answer.Data)))
+			}
+		})
+	}
+	for _, q := range pending {
+		work <- q
+	}
+	close(work)
+	wg.Wait()
 }
 
 func (s *Store) put(q queued) {

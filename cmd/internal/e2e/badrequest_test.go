@@ -23,13 +23,13 @@ type refusal struct {
 	body   io.Reader
 	status int
 	words  []string // in the one sentence
-	word   string   // the event's error; "" when none is due
+	word   string   // the event's error
 }
 
 var threeAPIs = []events.API{events.APIChat, events.APIResponses, events.APIMessages}
 
 // check sends the request and holds status, shape, sentence and event.
-func (r refusal) check(t *testing.T, d *daemon) {
+func (r refusal) check(t *testing.T, d *daemon, ledger *audit) {
 	h := http.Header{}
 	credentials(h, r.api, "sk-e2e")
 	for k, v := range r.header {
@@ -46,24 +46,22 @@ func (r refusal) check(t *testing.T, d *daemon) {
 	req.Header = h
 	resp, err := d.http.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s, %s: %v", r.api, r.name, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s, %s: %v", r.api, r.name, err)
 	}
 	if resp.StatusCode != r.status {
-		t.Errorf("status %d, want %d: %s", resp.StatusCode, r.status, body)
+		t.Errorf("%s, %s: status %d, want %d: %s", r.api, r.name, resp.StatusCode, r.status, body)
 	}
 	shaped(t, r.api, body, r.words...)
-	if r.word == "" {
-		return
-	}
-	e, ok := calls(t, d.export(t))[resp.Header.Get(headerEvent)]
-	if !ok || e.Outcome != events.OutcomeError || e.Error != r.word || e.Status != r.status || e.API != r.api {
-		t.Errorf("the event is %s, want outcome error, error %s, status %d, api %s", encode(e), r.word, r.status, r.api)
-	}
+	ledger.expect(resp.Header, func(e events.LLMCall) {
+		if e.Outcome != events.OutcomeError || e.Error != r.word || e.Status != r.status || e.API != r.api {
+			t.Errorf("%s, %s: the event is %s, want outcome error, error %s, status %d", r.api, r.name, encode(e), r.word, r.status)
+		}
+	})
 }
 
 // shaped holds an error body to its protocol's shape and to one sentence.
@@ -124,13 +122,14 @@ func TestBadRequests(t *testing.T) {
 			{"no route", api, "", nil, plain("unheard-of", ""), 400, []string{"unheard-of", "openai", "anthropic"}, "no_upstream"},
 		}...)
 	}
+	ledger := &audit{d: d}
 	for _, r := range all {
-		t.Run(string(r.api)+"/"+r.name, func(t *testing.T) { r.check(t, d) })
+		r.check(t, d, ledger)
 	}
 	if n := up.count(); n != 0 {
 		t.Errorf("%d refused requests reached the upstream", n)
 	}
-	if got := len(calls(t, d.export(t))); got != len(all) {
+	if got := ledger.close(t); got != len(all) {
 		t.Errorf("%d events for %d refused requests", got, len(all))
 	}
 }

@@ -26,16 +26,6 @@ func request(api events.API, text string, f form) []byte {
 	return encode(body)
 }
 
-// eventOf is the event of an answer.
-func (d *daemon) eventOf(t *testing.T, a answer) events.LLMCall {
-	t.Helper()
-	e, ok := calls(t, d.export(t))[a.header.Get(headerEvent)]
-	if !ok {
-		t.Fatalf("no event %q in the log", a.header.Get(headerEvent))
-	}
-	return e
-}
-
 // TestUpstreamErrors passes an upstream's own errors through, byte for byte.
 func TestUpstreamErrors(t *testing.T) {
 	said := []byte(`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`)
@@ -47,6 +37,7 @@ func TestUpstreamErrors(t *testing.T) {
 		_, _ = w.Write(said)
 	})
 	d := start(t, setup{OpenAI: up.URL, Anthropic: up.URL, Gateway: "breaker: {failures: 1000, reset: 1s}"})
+	ledger := &audit{d: d}
 	for _, api := range threeAPIs {
 		for _, s := range []int{400, 401, 404, 413, 429, 500, 503, 529} {
 			for range 2 { // and never from the cache
@@ -55,12 +46,15 @@ func TestUpstreamErrors(t *testing.T) {
 				if a.status != s || !bytes.Equal(a.body, said) || a.header.Get("Retry-After") != "7" {
 					t.Errorf("%s: got %d %q, Retry-After %q; want the upstream's %d", api, a.status, a.body, a.header.Get("Retry-After"), s)
 				}
-				if e := d.eventOf(t, a); e.Outcome != events.OutcomeError || e.Status != s || e.Error != "upstream_status" {
-					t.Errorf("%s %d: the event is %s", api, s, encode(e))
-				}
+				ledger.expect(a.header, func(e events.LLMCall) {
+					if e.Outcome != events.OutcomeError || e.Status != s || e.Error != "upstream_status" {
+						t.Errorf("%s %d: the event is %s", api, s, encode(e))
+					}
+				})
 			}
 		}
 	}
+	ledger.close(t)
 }
 
 // TestUpstreamGone asks an upstream that does not listen: one sentence, and
@@ -70,6 +64,7 @@ func TestUpstreamGone(t *testing.T) {
 		OpenAI: "http://" + freePort(t), Anthropic: "http://" + freePort(t),
 		Gateway: "breaker: {failures: 3, reset: 60s}",
 	})
+	ledger := &audit{d: d}
 	for _, api := range []events.API{events.APIChat, events.APIMessages} {
 		for i := range 5 {
 			a := d.ask(t, api, "sk-e2e", request(api, "hello", asJSON))
@@ -81,11 +76,14 @@ func TestUpstreamGone(t *testing.T) {
 			if a.status != want || (a.header.Get("Retry-After") != "") != retry {
 				t.Errorf("%s, try %d: status %d, Retry-After %q; want %d", api, i, a.status, a.header.Get("Retry-After"), want)
 			}
-			if e := d.eventOf(t, a); e.Outcome != events.OutcomeError || e.Error != word {
-				t.Errorf("%s, try %d: the event is %s; want error %s", api, i, encode(e), word)
-			}
+			ledger.expect(a.header, func(e events.LLMCall) {
+				if e.Outcome != events.OutcomeError || e.Error != word {
+					t.Errorf("%s, try %d: the event is %s; want error %s", api, i, encode(e), word)
+				}
+			})
 		}
 	}
+	ledger.close(t)
 	opened := 0
 	for _, e := range d.export(t) {
 		if e.Kind == string(events.KindUpstreamState) && bytes.Contains(e.Data, []byte(`"open"`)) {
@@ -134,11 +132,13 @@ func TestUpstreamCut(t *testing.T) {
 		t.Run(way.name, func(t *testing.T) {
 			up := cutUpstream(t, way.how)
 			d := start(t, setup{OpenAI: up.URL, Anthropic: up.URL, Gateway: "chunk_timeout: 300ms, breaker: {failures: 1000, reset: 1s}"})
+			ledger := &audit{d: d}
 			for _, api := range threeAPIs {
 				for range 2 {
-					checkCut(t, d, api, way.word)
+					checkCut(t, d, ledger, api, way.word)
 				}
 			}
+			ledger.close(t)
 			if up.count() != 2*len(threeAPIs) {
 				t.Errorf("%d upstream calls; a cut answer was repeated", up.count())
 			}
@@ -146,7 +146,7 @@ func TestUpstreamCut(t *testing.T) {
 	}
 }
 
-func checkCut(t *testing.T, d *daemon, api events.API, word string) {
+func checkCut(t *testing.T, d *daemon, ledger *audit, api events.API, word string) {
 	t.Helper()
 	a := d.ask(t, api, "sk-e2e", request(api, "hello", asSSE))
 	m := meaningOf(api, a.body)
@@ -156,13 +156,14 @@ func checkCut(t *testing.T, d *daemon, api events.API, word string) {
 	if bytes.Contains(a.body, []byte("[DONE]")) || bytes.Contains(a.body, []byte("message_stop")) || bytes.Contains(a.body, []byte("response.completed")) {
 		t.Errorf("%s: a cut answer pretends to be whole: %s", api, a.body[max(0, len(a.body)-300):])
 	}
-	e := d.eventOf(t, a)
-	if e.Outcome != events.OutcomeCut || e.Error != word {
-		t.Errorf("%s: the event is %s; want cut, %s", api, encode(e), word)
-	}
-	if e.Usage == nil || e.Usage.Basis != events.BasisEstimated || value(e.Usage.Output) < 5 {
-		t.Errorf("%s: usage of a cut answer is %s, want an estimate of what was delivered", api, encode(e.Usage))
-	}
+	ledger.expect(a.header, func(e events.LLMCall) {
+		if e.Outcome != events.OutcomeCut || e.Error != word {
+			t.Errorf("%s: the event is %s; want cut, %s", api, encode(e), word)
+		}
+		if e.Usage == nil || e.Usage.Basis != events.BasisEstimated || value(e.Usage.Output) < 5 {
+			t.Errorf("%s: usage of a cut answer is %s, want an estimate of what was delivered", api, encode(e.Usage))
+		}
+	})
 }
 
 // TestUpstreamSilent waits for an upstream that sends nothing, or nothing but
@@ -176,6 +177,7 @@ func TestUpstreamSilent(t *testing.T) {
 		<-c.gone
 	})
 	d := start(t, setup{OpenAI: up.URL, Anthropic: up.URL, Gateway: "first_byte_timeout: 300ms, breaker: {failures: 1000, reset: 1s}"})
+	ledger := &audit{d: d}
 	for _, api := range threeAPIs {
 		for _, f := range []form{asJSON, asSSE} {
 			a := d.ask(t, api, "sk-e2e", request(api, "silence", f))
@@ -183,13 +185,18 @@ func TestUpstreamSilent(t *testing.T) {
 				t.Errorf("%s %v: status %d: %s", api, f, a.status, a.body)
 			}
 			shaped(t, api, a.body, "first_byte_timeout")
-			if e := d.eventOf(t, a); e.Outcome != events.OutcomeError || e.Error != "first_byte_timeout" {
-				t.Errorf("%s %v: the event is %s", api, f, encode(e))
-			}
+			ledger.expect(a.header, func(e events.LLMCall) {
+				if e.Outcome != events.OutcomeError || e.Error != "first_byte_timeout" {
+					t.Errorf("%s %v: the event is %s", api, f, encode(e))
+				}
+			})
 		}
 		a := d.ask(t, api, "sk-e2e", request(api, "headers only", asSSE))
-		if e := d.eventOf(t, a); e.Error != "first_byte_timeout" {
-			t.Errorf("%s: the event is %s", api, encode(e))
-		}
+		ledger.expect(a.header, func(e events.LLMCall) {
+			if e.Error != "first_byte_timeout" {
+				t.Errorf("%s: the event is %s", api, encode(e))
+			}
+		})
 	}
+	ledger.close(t)
 }

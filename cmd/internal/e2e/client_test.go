@@ -198,3 +198,30 @@ func hash(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8])
 }
+
+// audit collects what the ledger should say of answers, and reads it once: every
+// export is a process of its own.
+type audit struct {
+	d      *daemon
+	ids    []string
+	checks []func(events.LLMCall)
+}
+
+// expect holds the event of an answer to check when the audit closes.
+func (a *audit) expect(h http.Header, check func(e events.LLMCall)) {
+	a.ids, a.checks = append(a.ids, h.Get(headerEvent)), append(a.checks, check)
+}
+
+// close reads the ledger and runs the checks. It returns the number of calls.
+func (a *audit) close(t *testing.T) int {
+	t.Helper()
+	booked := calls(t, a.d.export(t))
+	for i, id := range a.ids {
+		if e, ok := booked[id]; ok {
+			a.checks[i](e)
+		} else {
+			t.Errorf("answer %d: no event %q in the log", i, id)
+		}
+	}
+	return len(booked)
+}
