@@ -2,12 +2,11 @@ package gateway
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"strconv"
-
-	"encoding/json"
 
 	"github.com/icyloom/icyloom/events"
 	"github.com/icyloom/icyloom/gateway/cache"

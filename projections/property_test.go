@@ -92,7 +92,10 @@ func randomCall(t *rapid.T) events.LLMCall {
 		CostPaidNanoUSD: amount(t), CostSavedNanoUSD: amount(t),
 	}
 	if rapid.Bool().Draw(t, "replays") {
-		c.Replayed = fmt.Sprintf("01J%023d", rapid.IntRange(0, 80).Draw(t, "replayed"))
+		c.Replayed = fmt.Sprintf("01J%023d", rapid.IntRange(0, 40).Draw(t, "replayed"))
+		if rapid.Bool().Draw(t, "third key") {
+			c.KeyExact, c.KeySafe = "", ""
+		}
 	}
 	if rapid.Bool().Draw(t, "used") {
 		c.Usage = &events.Usage{

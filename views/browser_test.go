@@ -117,7 +117,7 @@ func discard[T any](a chromedp.Action[T]) chromedp.Action[chromedp.Void] {
 
 const (
 	isLive   = `document.getElementById("live").textContent === "LIVE"`
-	callsNow = `document.querySelector("#kpi-calls data").value`
+	callsNow = `document.querySelector("#kpi-calls data")?.value`
 )
 
 func calls(n int64) string { return fmt.Sprintf(`%s === "%d"`, callsNow, n) }
@@ -125,6 +125,7 @@ func calls(n int64) string { return fmt.Sprintf(`%s === "%d"`, callsNow, n) }
 func TestBrowser(t *testing.T) {
 	b := startBrowser(t)
 	t.Run("complains at all", b.complainsAtAll)
+	t.Run("slow scripts", b.slowScripts)
 	t.Run("live", b.live)
 	t.Run("pause", b.pause)
 	t.Run("reconnect", b.reconnect)
@@ -164,6 +165,24 @@ func (b *browser) visit(t *testing.T, s *source, url string, edit ...func(*Optio
 	t.Cleanup(func() { b.do(t, chromedp.Navigate("about:blank")) })
 	b.do(t, chromedp.Navigate(srv.URL+url))
 	return c, srv
+}
+
+// slowScripts holds that a page goes live in whatever time its scripts come:
+// htmx looks at the page once, and the extension must be there by then.
+func (b *browser) slowScripts(t *testing.T) {
+	c := newConsole(t, newSource())
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/hx-sse.min.js") || strings.HasSuffix(r.URL.Path, "/console.js") {
+			time.Sleep(300 * time.Millisecond)
+		}
+		c.ServeHTTP(w, r)
+	}))
+	defer srv.Close()
+	defer func() { _ = c.Close(context.Background()) }()
+	b.do(t, chromedp.Navigate(srv.URL))
+	b.until(t, isLive)
+	b.do(t, chromedp.Navigate("about:blank"))
+	b.quiet(t)
 }
 
 func (b *browser) live(t *testing.T) {

@@ -76,7 +76,7 @@ func TestSafeKeyIsKeyOfFoldedText(t *testing.T) {
 		exact, safe := tryKeys(t, b)
 		quotedText, _ := json.Marshal(text)
 		quotedFolded, _ := json.Marshal(folded)
-		other := b[:len(b)]
+		other := b[:]
 		if i := indexOf(b, string(quotedText)); i >= 0 {
 			other = b[:i] + string(quotedFolded) + b[i+len(quotedText):]
 		}

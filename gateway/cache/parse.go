@@ -338,7 +338,7 @@ func (r *Request) message(start int, in place, role string) error {
 		return err
 	}
 	if exact != safe && r.safeMessages == nil {
-		r.safeMessages = slices.Clone(r.messages)
+		r.safeMessages = append(make([]Digest, 0, len(r.messages)+1), r.messages...) // not nil
 	}
 	r.messages = append(r.messages, exact)
 	if r.safeMessages != nil {

@@ -156,7 +156,7 @@ func httpRequest(ts *testscript.TestScript, neg bool, args []string) {
 func expect(ts *testscript.TestScript, _ bool, args []string) {
 	pattern := regexp.MustCompile(args[0])
 	var text string
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		req, err := http.NewRequest(http.MethodGet, args[1], nil)
 		ts.Check(err)
 		if text, err = answer(req); err == nil && pattern.MatchString(text) {
