@@ -88,8 +88,8 @@ func (s *file) load(name string) (damage string, err error) {
 	if old < headBytes {
 		return "", s.writeHead()
 	}
-	data := make([]byte, old)
-	if _, err := s.f.ReadAt(data, 0); err != nil {
+	data, err := s.image(old)
+	if err != nil {
 		return "", fmt.Errorf("spool: cannot read the file: %w", err)
 	}
 	headOK, err := s.parseHead(data)
@@ -110,7 +110,27 @@ func (s *file) load(name string) (damage string, err error) {
 		}
 		damage = "what reads of it is recovered, a copy is kept as " + aside
 	}
-	return damage, s.rewrite(good, int64(len(data)))
+	return damage, s.rewrite(good, old)
+}
+
+// image returns the file's content without most of the zeros at its end: enough
+// of them stay for a record that begins in what is used. The file is read in
+// small pieces, because as a rule it is all zeros, and every start reads it.
+func (s *file) image(size int64) ([]byte, error) {
+	piece, zeros := make([]byte, zeroAtATime), make([]byte, zeroAtATime)
+	var data []byte
+	for at := int64(0); at < size; at += int64(len(piece)) {
+		piece = piece[:min(int64(len(piece)), size-at)]
+		if _, err := s.f.ReadAt(piece, at); err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(piece, zeros[:len(piece)]) {
+			data = append(data, make([]byte, at-int64(len(data)))...)
+			data = append(data, piece...)
+		}
+	}
+	tail := min(size-int64(len(data)), headBytes+frameBytes+events.MaxEventBytes+1)
+	return append(data, make([]byte, tail)...), nil
 }
 
 // allocate writes zeros from the old size to the full one: blocks are taken
