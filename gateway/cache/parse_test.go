@@ -318,16 +318,11 @@ func TestSecretKeysComponents(t *testing.T) {
 	}
 }
 
-// reference is the canonical form by way of encoding/json.
-func reference(t testing.TB, body []byte) (any, bool) {
+// reference reads a body by way of encoding/json.
+func reference(body []byte) (v map[string]any, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
-	var v map[string]any
-	if d.Decode(&v) != nil || v == nil || d.More() {
-		return nil, false
-	}
-	_, err := d.Token()
-	return v, err != nil // the end
+	return v, json.Valid(body) && d.Decode(&v) == nil && v != nil
 }
 
 func FuzzParse(f *testing.F) {
@@ -338,7 +333,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		want, valid := reference(t, body)
+		want, valid := reference(body)
 		for _, api := range []events.API{events.APIChat, events.APIMessages, events.APIResponses, events.APIEmbeddings} {
 			r, err := Parse(body, api, nil)
 			if valid && err != nil {
@@ -358,7 +353,7 @@ func FuzzParse(f *testing.F) {
 			if !valid || ambiguous {
 				continue
 			}
-			if _, ok := reference(t, edited); !ok && len(want.(map[string]any)) > 1 {
+			if _, ok := reference(edited); !ok && len(want) > 1 {
 				t.Fatalf("%q edited to %q", body, edited)
 			}
 			if !utf8.Valid(body) || bytes.Contains(bytes.ToLower(body), []byte(`\ud`)) {

@@ -70,7 +70,7 @@ func NewStore(o StoreOptions) (*Store, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	hot, err := otter.New(&otter.Options[Key, *Answer]{
-		MaximumWeight: uint64(max(o.HotBytes, 0)),
+		MaximumWeight: uint64(max(o.HotBytes, 1)),
 		Weigher:       func(_ Key, a *Answer) uint32 { return a.weight() },
 		Executor:      func(f func()) { f() }, // no goroutine that nobody waits for
 	})

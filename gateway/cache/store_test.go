@@ -1,0 +1,172 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/icyloom/icyloom/events"
+	"github.com/icyloom/icyloom/events/eventstest"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newStore(t *testing.T, bodies events.Bodies, now func() time.Time) *Store {
+	t.Helper()
+	s, err := NewStore(StoreOptions{Bodies: bodies, HotBytes: 1 << 20, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeStore(t, s) })
+	return s
+}
+
+func closeStore(t *testing.T, s *Store) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func answerAt(now time.Time, data string) *Answer {
+	usage := &events.Usage{Basis: events.BasisReported}
+	return &Answer{
+		Exact: Key{1}, Form: FormSSE, ContentType: "text/event-stream", Data: []byte(data), Usage: usage, Model: "m",
+		Event: "e", At: now, Expires: now.Add(time.Hour), LatencyUS: 7,
+	}
+}
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func TestStoreKeepsAcrossProcesses(t *testing.T) {
+	log, now := eventstest.NewLog(t), start
+	clock := func() time.Time { return now }
+	s := newStore(t, log, clock)
+	key, a := Key{2}, answerAt(now, "data")
+	if !s.Offer(key, a) {
+		t.Fatal("refused")
+	}
+	if s.Get(t.Context(), key) != nil {
+		t.Error("it is there before it is shown")
+	}
+	s.Show(key, a)
+	if s.Get(t.Context(), key) != a {
+		t.Error("it is not there")
+	}
+	closeStore(t, s) // writes what waits
+	again := newStore(t, log, clock)
+	got := again.Get(t.Context(), key)
+	if got == nil || string(got.Data) != "data" || got.Exact != a.Exact || got.Form != FormSSE || got.Model != "m" || got.Event != "e" ||
+		!got.At.Equal(a.At) || !got.Expires.Equal(a.Expires) || got.LatencyUS != 7 || got.Usage.Basis != events.BasisReported || got.ContentType != a.ContentType {
+		t.Errorf("%+v", got)
+	}
+	now = now.Add(time.Hour)
+	if s.Get(t.Context(), key) != nil || again.Get(t.Context(), key) != nil {
+		t.Error("it outlives its time")
+	}
+	if s.Offer(key, a) {
+		t.Error("a closed store takes answers")
+	}
+}
+
+// blocked is a store of bodies whose writes wait.
+type blocked struct {
+	events.Bodies
+	gate chan struct{}
+}
+
+func (b blocked) Put(ctx context.Context, body events.Body) error {
+	select {
+	case <-b.gate:
+		return b.Bodies.Put(ctx, body)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func TestStoreRefusesWhenBehind(t *testing.T) {
+	b := blocked{eventstest.NewLog(t), make(chan struct{})}
+	s := newStore(t, b, nil)
+	taken := 0
+	for range 2 * maxQueuedBytes / (1 << 20) {
+		if s.Offer(Key{byte(taken)}, answerAt(time.Now(), string(make([]byte, 1<<20)))) {
+			taken++
+		}
+	}
+	if taken > maxQueuedBytes/(1<<20) || taken < 16 {
+		t.Errorf("took %d MiB", taken)
+	}
+	if _, _, dropped := s.Stats(); dropped == 0 {
+		t.Error("none counted as dropped")
+	}
+	close(b.gate)
+}
+
+func TestStoreCloseIsBounded(t *testing.T) {
+	b := blocked{eventstest.NewLog(t), make(chan struct{})}
+	s, err := NewStore(StoreOptions{Bodies: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Offer(Key{1}, answerAt(time.Now(), "x"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestStoreForgets(t *testing.T) {
+	log := eventstest.NewLog(t)
+	s := newStore(t, log, func() time.Time { return start })
+	key := Key{3}
+	s.Offer(key, answerAt(start, "x"))
+	s.Show(key, answerAt(start, "x"))
+	if err := log.Erase(t.Context(), events.BodyCache, key.String()); err != nil {
+		t.Fatal(err)
+	}
+	s.Forget(key)
+	if s.Get(t.Context(), key) != nil {
+		t.Error("it is still there")
+	}
+}
+
+// A body that is none of ours, or of a later version, is no answer.
+func TestStoreIgnoresForeignBodies(t *testing.T) {
+	log := eventstest.NewLog(t)
+	for i, meta := range []string{`{}`, `not json`, `{"v":2,"form":"json"}`, `{"v":1,"form":"json","exact":"zz"}`, `{"v":1,"form":"xml"}`} {
+		key := Key{byte(i)}
+		err := log.Put(t.Context(), events.Body{Class: events.BodyCache, Key: key.String(), Meta: []byte(meta), Data: []byte("x")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if newStore(t, log, nil).Get(t.Context(), key) != nil {
+			t.Errorf("%s is taken for an answer", meta)
+		}
+	}
+}
+
+func TestRenderedOnce(t *testing.T) {
+	s := newStore(t, nil, nil)
+	a, calls := answerAt(time.Now(), "data"), 0
+	render := func(b []byte) ([]byte, error) {
+		calls++
+		return append([]byte("json:"), b...), nil
+	}
+	for range 3 {
+		b, err := s.Rendered(Key{1}, a, VariantJSON, render)
+		if err != nil || string(b) != "json:data" {
+			t.Errorf("%q %v", b, err)
+		}
+	}
+	if calls != 1 || s.Get(t.Context(), Key{1}) != a {
+		t.Errorf("rendered %d times", calls)
+	}
+	if _, err := s.Rendered(Key{1}, a, VariantSSE, func([]byte) ([]byte, error) { return nil, errors.New("no") }); err == nil {
+		t.Error("the failure is lost")
+	}
+}
