@@ -3,8 +3,10 @@
 package e2e
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -56,6 +58,24 @@ func fill(t *testing.T, dir string) (free func()) {
 			t.Fatal(err)
 		}
 	}
+	return remover(t, name)
+}
+
+// leave takes the space of a disk but for so many bytes.
+func leave(t *testing.T, dir string, bytes uint64) (free func()) {
+	t.Helper()
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(name, make([]byte, fs.Bavail*uint64(fs.Bsize)-bytes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return remover(t, name)
+}
+
+func remover(t *testing.T, name string) func() {
 	return func() {
 		if err := os.Remove(name); err != nil {
 			t.Fatal(err)
@@ -144,6 +164,66 @@ func checkGaps(t *testing.T, d *daemon, got *receipts) (lost int64) {
 		t.Error(b)
 	}
 	return lost
+}
+
+// TestDiskNearlyFull has room for events and none for a large answer to be kept:
+// nothing is said to be wrong with the log, and once there is room again, answers
+// are kept as before.
+func TestDiskNearlyFull(t *testing.T) {
+	disk := smallDisk(t, "96m")
+	noise := make([]byte, 5<<20) // it does not shrink
+	random := rand.NewChaCha8([32]byte{})
+	if _, err := random.Read(noise); err != nil {
+		t.Fatal(err)
+	}
+	up := newUpstream(t, func(w http.ResponseWriter, c call) {
+		s := sample{ID: "n", Model: "the-model", Text: "told", Input: 1, Output: 1}
+		if strings.Contains(string(c.body), "much") {
+			s.Text = base64.StdEncoding.EncodeToString(noise)
+		}
+		reply(w, asJSON, s.render(c.api(), asJSON))
+	})
+	d := start(t, setup{Home: filepath.Join(disk, "home"), OpenAI: up.URL, Anthropic: up.URL})
+	free := leave(t, disk, 3<<20)
+	ask := func(text, want string) {
+		t.Helper()
+		a := d.ask(t, events.APIChat, "sk-e2e", request(events.APIChat, text, asJSON))
+		if a.status != http.StatusOK || a.header.Get(headerCache) != want {
+			t.Errorf("%s: status %d, %s, want a %s", text, a.status, a.header.Get(headerCache), want)
+		}
+	}
+	for i := range 4 {
+		ask(fmt.Sprint("much ", i), "miss")
+		ask(fmt.Sprint("little ", i), "miss")
+	}
+	free()
+	asked, before, next := 8, d.kept(t), time.Now()
+	eventually(t, "answers to be kept again", func() bool {
+		if time.Now().After(next) {
+			ask(fmt.Sprint("later ", asked), "miss")
+			asked, next = asked+1, time.Now().Add(time.Second)
+		}
+		return d.kept(t) > before+1
+	}, d.stderr.tail)
+	d.end(t)
+	d.run(t)
+	d.ready(t)
+	ask(fmt.Sprint("later ", asked-2), "hit")
+	if got := len(calls(t, d.export(t))); got != asked+1 {
+		t.Errorf("%d events for %d requests", got, asked+1)
+	}
+}
+
+// kept is how many answers the cache holds beyond memory.
+func (d *daemon) kept(t *testing.T) int {
+	t.Helper()
+	var state struct {
+		Cache struct{ Known int }
+	}
+	if err := json.Unmarshal([]byte(page(t, d.gateway+"/state")), &state); err != nil {
+		t.Fatal(err)
+	}
+	return state.Cache.Known
 }
 
 // TestDiskFullAtStart starts on a disk without room: one sentence with the fix,
