@@ -49,26 +49,46 @@ func TestStartTidies(t *testing.T) {
 		}
 	}()
 	want := uint64(1 + (len(content)+chunkBytes-1)/chunkBytes)
-	for {
-		s, err := l.session()
-		if err != nil {
-			t.Fatal(err)
-		}
-		info, err := s.bodies.Info(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.State.Msgs == want {
-			break
-		}
-		if info.State.Msgs < want {
-			t.Fatalf("%d messages are left of %d", info.State.Msgs, want)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	messagesLeft(t, l, want)
 	got, err := l.Get(t.Context(), b.Class, b.Key, time.Now())
 	if err != nil || string(got.Data) != string(large) {
 		t.Fatalf("%d bytes, %v", len(got.Data), err)
+	}
+}
+
+// messagesLeft waits until BODIES holds this many messages.
+func messagesLeft(t *testing.T, l *Log, want uint64) {
+	t.Helper()
+	s, err := l.session()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		info, err := s.bodies.Info(t.Context())
+		if err != nil || info.State.Msgs < want {
+			t.Fatalf("fewer than %d messages are left (%v)", want, err)
+		}
+		if info.State.Msgs == want {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestReplacedIsErased: a replaced body's bytes go soon, without a restart.
+func TestReplacedIsErased(t *testing.T) {
+	l, err := Open(t.Context(), Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if err := l.Put(t.Context(), events.Body{Class: events.BodyCache, Key: "k", Data: []byte{byte(i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	messagesLeft(t, l, 1)
+	if err := l.Close(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }
 

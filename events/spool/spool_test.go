@@ -117,6 +117,7 @@ func TestPassesThrough(t *testing.T) {
 // and the broker is restarted until it takes them.
 func TestTrip(t *testing.T) {
 	log := eventstest.NewLog(t)
+	log.ForgetIDs()
 	tries := make(chan int, 100)
 	n := 0
 	s := open(t, spool.Options{Log: log, Restart: func(context.Context) error {
@@ -175,6 +176,7 @@ func TestStatus(t *testing.T) {
 // and must not come again; it may stand before others that were acknowledged.
 func TestLostAcks(t *testing.T) {
 	log := eventstest.NewLog(t)
+	log.ForgetIDs()
 	s := open(t, spool.Options{Log: &slowFailure{Log: log, failed: make(chan struct{}), go2: make(chan struct{})}})
 	evs := eventstest.Make(t, 30)
 	appendAll(t, s, evs[:10])
@@ -212,6 +214,7 @@ func (l *slowFailure) Append(ctx context.Context, e events.Event) (uint64, error
 func TestLateFailureBehindAcks(t *testing.T) {
 	evs := eventstest.Make(t, 5)
 	log := &slowFailure{Log: eventstest.NewLog(t), held: evs[1].ID, failed: make(chan struct{}), go2: make(chan struct{})}
+	log.ForgetIDs()
 	s := open(t, spool.Options{Log: log})
 	appendAll(t, s, evs[:1])
 	log.LoseAcks(1, nil)
@@ -229,6 +232,7 @@ func TestLateFailureBehindAcks(t *testing.T) {
 // nothing is lost or doubled.
 func TestConcurrent(t *testing.T) {
 	log := eventstest.NewLog(t)
+	log.ForgetIDs()
 	s := open(t, spool.Options{Log: log, Restart: func(context.Context) error { return nil }})
 	evs := eventstest.Make(t, 8*300)
 	var wg sync.WaitGroup
@@ -302,6 +306,7 @@ func TestFull(t *testing.T) {
 // count of what was lost, and what the log holds already does not come again.
 func TestReopen(t *testing.T) {
 	log := eventstest.NewLog(t)
+	log.ForgetIDs()
 	file := filepath.Join(t.TempDir(), "spool")
 	evs := eventstest.Make(t, 60)
 	first := func() int {
