@@ -15,7 +15,7 @@ import (
 const liveKeep = 4096
 
 // busyBatch is how many events in one batch are taken for load.
-const busyBatch = 100
+const busyBatch = 8
 
 // Bounds of the pause before the projector tries again.
 const (
