@@ -80,6 +80,8 @@ func (s *streamer) close() {
 
 // take relays one piece of the upstream's bytes.
 func (s *streamer) take(piece []byte) {
+	s.g.dog.pause(&s.watched) // a client that reads slowly is no upstream that stalls
+	defer s.g.dog.resume(&s.watched)
 	switch {
 	case s.tap == nil:
 		s.events(piece, true)

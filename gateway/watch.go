@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,12 @@ type watched struct {
 	deadline   atomic.Int64 // nanoseconds since the watchdog's epoch
 	expire     func()
 	prev, next *watched
+
+	// due is the deadline as it stands while the watch is paused; only the
+	// watched one's own goroutine uses these.
+	due      int64
+	pausedAt int64
+	paused   bool
 }
 
 // newWatchdog returns one that notices within a tenth of the shortest of the
@@ -50,7 +57,23 @@ func (d *watchdog) watch(w *watched, within time.Duration, expire func()) {
 
 // again starts the time anew.
 func (d *watchdog) again(w *watched, within time.Duration) {
-	w.deadline.Store(int64(time.Since(d.epoch) + within))
+	w.due = int64(time.Since(d.epoch) + within)
+	if !w.paused {
+		w.deadline.Store(w.due)
+	}
+}
+
+// pause stops the time until resume: what happens meanwhile is not the fault of
+// the one that is watched.
+func (d *watchdog) pause(w *watched) {
+	w.paused, w.pausedAt = true, int64(time.Since(d.epoch))
+	w.deadline.Store(math.MaxInt64)
+}
+
+func (d *watchdog) resume(w *watched) {
+	w.paused = false
+	w.due += int64(time.Since(d.epoch)) - w.pausedAt
+	w.deadline.Store(w.due)
 }
 
 // forget ends the watch.

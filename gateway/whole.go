@@ -142,11 +142,13 @@ func (x *exchange) pass(resp *http.Response, first []byte) {
 			if !x.sentHead {
 				x.sendHead(resp, resp.ContentLength)
 			}
+			x.g.dog.pause(&x.watched)
 			if e := writeAll(x.w, held[:holds], buf.b[:n-1]); e != nil {
 				err = e
 			} else if e := control.Flush(); e != nil {
 				err = errClient
 			}
+			x.g.dog.resume(&x.watched)
 			held[0], holds = buf.b[n-1], 1
 			x.ev.ResponseBytes += int64(n)
 		}
