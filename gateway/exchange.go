@@ -94,7 +94,9 @@ func (x *exchange) attempt(askUsage bool) (*http.Response, error) {
 	}
 	ctx := x.ctx
 	if len(x.body.b) > 0 {
-		ctx = newOutgoing(hold, pieces).attach(ctx, req)
+		out := newOutgoing(hold, pieces)
+		defer out.sent()
+		ctx = out.attach(ctx, req)
 	}
 	x.ev.Attempt++
 	x.up.requests.Add(1)
