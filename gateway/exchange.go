@@ -111,7 +111,7 @@ func (x *exchange) relay(resp *http.Response) {
 	}
 	stream := isStream(resp.Header)
 	switch {
-	case stream && x.rt.metered() && resp.StatusCode == http.StatusOK:
+	case stream && x.rt.metered() && resp.StatusCode == http.StatusOK && decodes(resp.Header.Get("Content-Encoding")):
 		newStreamer(x, resp).run()
 	case stream || x.rt.api == events.APIOther:
 		x.pass(resp, nil)
