@@ -151,6 +151,27 @@ func (x *exchange) progress(content bool) {
 	}
 }
 
+// put writes to the client. While that takes its time, the upstream's stands
+// still: one who waits to be read has not stalled.
+func (x *exchange) put(b []byte) error {
+	left := x.g.dog.pause(&x.watched)
+	defer x.g.dog.again(&x.watched, left)
+	if _, err := x.w.Write(b); err != nil {
+		return errClient
+	}
+	return nil
+}
+
+// flush sends what was put, likewise.
+func (x *exchange) flush() error {
+	left := x.g.dog.pause(&x.watched)
+	defer x.g.dog.again(&x.watched, left)
+	if http.NewResponseController(x.w).Flush() != nil {
+		return errClient
+	}
+	return nil
+}
+
 // sendHead sends the answer's header. size is the body's, -1 unknown.
 func (x *exchange) sendHead(resp *http.Response, size int64) {
 	h := x.w.Header()
