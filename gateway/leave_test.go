@@ -138,28 +138,3 @@ func TestClientLeavesWhileSending(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
-
-// A client that reads slowly is no upstream that stalls.
-func TestSlowClient(t *testing.T) {
-	for _, path := range []string{chat.path, "/v1/other"} {
-		pieces := chat.stream("hello")
-		big := strings.Replace(pieces[1], "he", strings.Repeat("x", 64<<10), 1)
-		for range 200 {
-			pieces = append(pieces[:2:2], append([]string{big}, pieces[2:]...)...)
-		}
-		r := newRig(t, play(pieces, -1, nil), func(o *gateway.Options) { o.ChunkTimeout = 300 * time.Millisecond })
-		resp, err := r.open(t.Context(), path, chat.body("x", true))
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(900 * time.Millisecond) // the client does something else
-		b, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil || !strings.HasSuffix(string(b), "[DONE]\n\n") {
-			t.Errorf("%d bytes, %v", len(b), err)
-		}
-		if c := r.call(); c.Outcome == events.OutcomeCut {
-			t.Errorf("%+v", c)
-		}
-	}
-}

@@ -25,12 +25,6 @@ type watched struct {
 	deadline   atomic.Int64 // nanoseconds since the watchdog's epoch
 	expire     func()
 	prev, next *watched
-
-	// due is the deadline as it stands while the watch is paused; only the
-	// watched one's own goroutine uses these.
-	due      int64
-	pausedAt int64
-	paused   bool
 }
 
 // newWatchdog returns one that notices within a tenth of the shortest of the
@@ -57,23 +51,12 @@ func (d *watchdog) watch(w *watched, within time.Duration, expire func()) {
 
 // again starts the time anew.
 func (d *watchdog) again(w *watched, within time.Duration) {
-	w.due = int64(time.Since(d.epoch) + within)
-	if !w.paused {
-		w.deadline.Store(w.due)
-	}
+	w.deadline.Store(int64(time.Since(d.epoch) + within))
 }
 
-// pause stops the time until resume: what happens meanwhile is not the fault of
-// the one that is watched.
-func (d *watchdog) pause(w *watched) {
-	w.paused, w.pausedAt = true, int64(time.Since(d.epoch))
-	w.deadline.Store(math.MaxInt64)
-}
-
-func (d *watchdog) resume(w *watched) {
-	w.paused = false
-	w.due += int64(time.Since(d.epoch)) - w.pausedAt
-	w.deadline.Store(w.due)
+// pause lets no time pass until again is called, and returns what was left.
+func (d *watchdog) pause(w *watched) (left time.Duration) {
+	return time.Duration(w.deadline.Swap(math.MaxInt64)) - time.Since(d.epoch)
 }
 
 // forget ends the watch.
