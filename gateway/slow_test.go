@@ -14,7 +14,7 @@ import (
 // A client that takes its time is no fault of the upstream's: its answer goes on
 // once it reads again. The body is larger than what sockets hold.
 func TestAClientThatReadsSlowly(t *testing.T) {
-	const chunk = 50 * time.Millisecond
+	const chunk = 500 * time.Millisecond
 	filler := chat.stream(strings.Repeat("lorem ipsum ", 5000))[1]
 	many := strings.Repeat(filler, 400)
 	parts := chat.stream("hello")
@@ -37,7 +37,7 @@ func TestAClientThatReadsSlowly(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer resp.Body.Close()
-			time.Sleep(6 * chunk) // the silence is the case
+			time.Sleep(2 * chunk) // the silence is the case
 			body, err := io.ReadAll(resp.Body)
 			if err != nil || string(body) != want {
 				t.Fatalf("%d of %d bytes, %v", len(body), len(want), err)
