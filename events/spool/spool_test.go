@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -370,5 +371,31 @@ func TestOpenRefuses(t *testing.T) {
 	closeSpool(t, s)
 	if _, err := s.Append(t.Context(), eventstest.Make(t, 1)[0]); !errors.Is(err, events.ErrClosed) {
 		t.Errorf("append after close: %v", err)
+	}
+}
+
+// TestStaleFailure: a failure that tells of the broker before its restart is no
+// reason to restart the one that works now, and to fail what is under way there.
+func TestStaleFailure(t *testing.T) {
+	evs := eventstest.Make(t, 3)
+	log := &slowFailure{Log: eventstest.NewLog(t), held: evs[0].ID, failed: make(chan struct{}), go2: make(chan struct{})}
+	var restarts atomic.Int32
+	s := open(t, spool.Options{Log: log, Restart: func(context.Context) error {
+		restarts.Add(1)
+		return nil
+	}})
+	log.FailAppends(2, nil)
+	var wg sync.WaitGroup
+	wg.Go(func() { appendAll(t, s, evs[:1]) })
+	<-log.failed
+	appendAll(t, s, evs[1:2])
+	healthy(t, s)
+	close(log.go2) // now the first one is told of its failure
+	wg.Wait()
+	healthy(t, s)
+	appendAll(t, s, evs[2:])
+	once(t, log, evs, false)
+	if n := restarts.Load(); n != 1 {
+		t.Errorf("%d restarts", n)
 	}
 }
