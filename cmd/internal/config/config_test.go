@@ -88,7 +88,7 @@ cache: {match: exact, ttl: 7d}
 }
 
 func TestFaults(t *testing.T) {
-	vars := map[string]string{"SHORT": "abc", "LONG": "0123456789abcdef"}
+	vars := map[string]string{"SHORT": "abc", "PADDED": "  short             \n", "LONG": "0123456789abcdef"}
 	for _, c := range []struct {
 		name, file string
 		want       []string // parts of the faults, in order, one each
@@ -118,6 +118,7 @@ func TestFaults(t *testing.T) {
 		{"NATS", "ledger: {nats: {url: 'http://x', creds: c}}\n", []string{"ledger.nats.url: is not the address"}},
 		{"credentials for no NATS", "ledger: {nats: {creds: c}}\n", []string{"ledger.nats.creds: is set without"}},
 		{"a short token", "auth: {token_env: SHORT}\n", []string{"auth.token_env: names SHORT, whose value is too short"}},
+		{"a token padded with blanks", "auth: {token_env: PADDED}\n", []string{"auth.token_env: names PADDED, whose value is too short"}},
 		{"a host with a wildcard", "auth:\n  hosts: ['*.lan']\n", []string{`auth.hosts[0]: "*.lan" is not a host name`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

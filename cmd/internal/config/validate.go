@@ -152,8 +152,8 @@ func (d *decoder) checkEnv(key, name string, env func(string) string) (value str
 		d.fault(key, "is not the name of an environment variable", "put the secret into a variable and write the variable's name here")
 		return "", false
 	}
-	value = env(name)
-	if strings.TrimSpace(value) == "" {
+	value = strings.TrimSpace(env(name))
+	if value == "" {
 		d.fault(key, "names "+name+", which is not set", "export "+name+" where icyloom starts, or leave the key out")
 		return "", false
 	}

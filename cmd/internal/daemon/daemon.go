@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -193,7 +194,7 @@ func (d *Daemon) serve(name string, h http.Handler, listen string) error {
 	auth := d.o.Config.Auth
 	g := guard.Options{Listen: listen, Hosts: auth.Hosts}
 	if auth.TokenEnv != "" {
-		g.Token = d.o.Env(auth.TokenEnv)
+		g.Token = strings.TrimSpace(d.o.Env(auth.TokenEnv)) // no header can hold its line end
 	}
 	return d.ports[name].serve(d.ctx, h, g, d.o.Logger, func(err error) { d.failed <- err })
 }
