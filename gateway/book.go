@@ -95,9 +95,9 @@ func (c *call) bookAnswer(outcome events.Outcome, word string, f protocol.Facts,
 }
 
 // usage is what is booked of an answer: what was reported, or an estimate where
-// it was not, or not to the end.
+// it was not, or not to the end. Of an answer that was not read nothing is known.
 func (c *call) usage(f protocol.Facts, whole bool) *events.Usage {
-	if !c.rt.metered() {
+	if !c.rt.metered() || c.unread {
 		return f.Usage
 	}
 	if f.Usage != nil && (whole || f.Finish != "" && f.Usage.Output != nil) {

@@ -24,6 +24,7 @@ type call struct {
 	req     *cache.Request // nil when the body was not read
 	up      *upstream
 	opaque  bool // the body's coding is not known: it is forwarded unread
+	unread  bool // so is the answer
 
 	directives directives
 	exact      cache.Key

@@ -123,7 +123,7 @@ func (g *Gateway) serveOwn(w http.ResponseWriter, r *http.Request) bool {
 	case "":
 		r.URL.Path = "/"
 	default:
-		return r.URL.Path[0] != '/'
+		return false
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -130,6 +131,12 @@ func TestOwnPaths(t *testing.T) {
 		if got := r.do(http.MethodGet, path, ""); got.status != want {
 			t.Errorf("%s: %d", path, got.status)
 		}
+	}
+	star := httptest.NewRequest(http.MethodGet, "/", nil)
+	star.URL.Path = "*" // GET * HTTP/1.1
+	w := httptest.NewRecorder()
+	if r.gw.ServeHTTP(w, star); w.Code != 404 || w.Body.Len() == 0 {
+		t.Errorf("*: %d", w.Code)
 	}
 	if got := r.post("/healthz", ""); got.status != 405 {
 		t.Errorf("POST /healthz: %d", got.status)

@@ -318,3 +318,30 @@ func TestAPanicIsAnEvent(t *testing.T) {
 type panics struct{}
 
 func (panics) RoundTrip(*http.Request) (*http.Response, error) { panic("a bug") }
+
+// An answer too large to be read is given on whole, and nothing is made up of it.
+func TestAnswersThatAreNotReadHaveNoUsage(t *testing.T) {
+	for _, p := range protocols {
+		for name, encoding := range map[string]string{"too large": "", "unknown coding": "compress"} {
+			t.Run(string(p.api)+" "+name, func(t *testing.T) {
+				answer := p.json(strings.Repeat("x", 9<<20))
+				if encoding != "" {
+					answer = "\x1f\x9dwho knows"
+				}
+				r := newRig(t, func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", "application/json")
+					if encoding != "" {
+						w.Header().Set("Content-Encoding", encoding)
+					}
+					_, _ = io.WriteString(w, answer)
+				})
+				if got := r.post(p.path, p.body("x", false)); got.body != answer || got.err != nil {
+					t.Errorf("%d bytes, not %d, %v", len(got.body), len(answer), got.err)
+				}
+				if c := r.call(); c.Outcome != events.OutcomeMiss || c.Usage != nil || c.CostPaidNanoUSD != nil || c.Stored != nil {
+					t.Errorf("%+v %+v", c, c.Usage)
+				}
+			})
+		}
+	}
+}

@@ -73,7 +73,7 @@ func (x *exchange) finishWhole(resp *http.Response, b []byte, sent int) {
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && coding != "identity" && len(b) > 0 {
 		plain, err := decode(coding, b, maxAnswer)
 		if err != nil {
-			text = nil // it cannot be read here; the client may
+			text, x.unread = nil, true // it cannot be read here; the client may
 		} else {
 			defer plain.release()
 			text = plain.b
@@ -129,6 +129,7 @@ func embeddingFacts(text []byte) protocol.Facts {
 // pass relays an answer piece by piece as it comes, unread; first is what was
 // read of it before. Its last byte waits until the event is appended.
 func (x *exchange) pass(resp *http.Response, first []byte) {
+	x.unread = true
 	buf := newBuffer()
 	defer buf.release()
 	buf.grow(32 << 10)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/icyloom/icyloom/events"
@@ -164,7 +165,7 @@ func (r *Request) field(comma int, first bool) error {
 // word stands for all the others.
 var topFields = [...]string{
 	"messages", "model", "stream", "tools", "system", "input", "instructions", "stream_options", "upstream", "store", "background",
-	"previous_response_id", "conversation", "container", "mcp_servers", "web_search_options", "user", "metadata", "client_metadata",
+	"previous_response_id", "conversation", "container", "mcp_servers", "web_search_options", "search_parameters", "enable_search", "plugins", "user", "metadata", "client_metadata",
 	"prompt_cache_key", "cache_control", other,
 }
 
@@ -240,7 +241,7 @@ func (r *Request) note(name string, raw []byte) (keep bool) {
 		if !null {
 			r.Bypass = "previous_response"
 		}
-	case "mcp_servers", "web_search_options":
+	case "mcp_servers", "web_search_options", "search_parameters", "enable_search", "plugins":
 		if !null && string(raw) != "[]" {
 			r.Bypass = "hosted_tools"
 		}
@@ -250,7 +251,7 @@ func (r *Request) note(name string, raw []byte) (keep bool) {
 
 // judge adds the reasons that only the whole body shows.
 func (r *Request) judge() {
-	if r.hosted {
+	if r.hosted || strings.HasSuffix(r.Model, ":online") { // a model with a search in front of it
 		r.Bypass = "hosted_tools"
 	}
 	if r.ambiguous {

@@ -116,7 +116,7 @@ func (s *Store) Get(ctx context.Context, key Key) *Answer {
 	if a == nil || !now.Before(a.Expires) {
 		return nil
 	}
-	s.hot.Set(key, a)
+	s.hot.SetIfAbsent(key, a) // a newer one may have been shown meanwhile
 	return a
 }
 
@@ -170,7 +170,12 @@ func (s *Store) Rendered(key Key, a *Answer, v Variant, render func([]byte) ([]b
 		return b, nil
 	}
 	a.rendered[v].Store(&b)
-	s.hot.Set(key, a) // weighed anew
+	s.hot.ComputeIfPresent(key, func(now *Answer) (*Answer, otter.ComputeOp) {
+		if now != a {
+			return now, otter.CancelOp // replaced meanwhile
+		}
+		return a, otter.WriteOp // weighed anew
+	})
 	return b, nil
 }
 

@@ -153,6 +153,8 @@ func TestStoreIgnoresForeignBodies(t *testing.T) {
 func TestRenderedOnce(t *testing.T) {
 	s := newStore(t, nil, nil)
 	a, calls := answerAt(time.Now(), "data"), 0
+	s.Show(Key{1}, a)
+	before, _, _ := s.Stats()
 	render := func(b []byte) ([]byte, error) {
 		calls++
 		return append([]byte("json:"), b...), nil
@@ -166,7 +168,63 @@ func TestRenderedOnce(t *testing.T) {
 	if calls != 1 || s.Get(t.Context(), Key{1}) != a {
 		t.Errorf("rendered %d times", calls)
 	}
+	if after, _, _ := s.Stats(); after != before+int64(len("json:data")) {
+		t.Errorf("it weighs %d, then %d", before, after)
+	}
 	if _, err := s.Rendered(Key{1}, a, VariantSSE, func([]byte) ([]byte, error) { return nil, errors.New("no") }); err == nil {
 		t.Error("the failure is lost")
+	}
+}
+
+// What was read or rendered of an older answer never takes a newer one's place.
+func TestNewerAnswersStay(t *testing.T) {
+	s := newStore(t, nil, nil)
+	key, older, newer := Key{1}, answerAt(time.Now(), "older"), answerAt(time.Now(), "newer")
+	s.Show(key, older)
+	_, err := s.Rendered(key, older, VariantJSON, func(b []byte) ([]byte, error) {
+		s.Show(key, newer)
+		return append([]byte("json:"), b...), nil
+	})
+	if err != nil || s.Get(t.Context(), key) != newer {
+		t.Error("a rendering brought the older answer back", err)
+	}
+	_, err = s.Rendered(key, newer, VariantJSON, func(b []byte) ([]byte, error) {
+		s.Forget(key)
+		return append([]byte("json:"), b...), nil
+	})
+	if err != nil || s.Get(t.Context(), key) != nil {
+		t.Error("a rendering brought an erased answer back", err)
+	}
+}
+
+// slowBodies shows an answer while another one is being read.
+type slowBodies struct {
+	events.Bodies
+	reading func()
+}
+
+func (b slowBodies) Get(ctx context.Context, class events.Class, key string, now time.Time) (events.Body, error) {
+	body, err := b.Bodies.Get(ctx, class, key, now)
+	b.reading()
+	return body, err
+}
+
+func TestNewerAnswersStayWhileOlderAreRead(t *testing.T) {
+	log, now := eventstest.NewLog(t), start
+	key, newer := Key{2}, answerAt(now, "newer")
+	older, err := answerAt(now, "older").body(key)
+	if err == nil {
+		err = log.Put(t.Context(), older)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s *Store
+	s = newStore(t, slowBodies{log, func() { s.Show(key, newer) }}, func() time.Time { return now })
+	if a := s.Get(t.Context(), key); a == nil {
+		t.Fatal("nothing was read")
+	}
+	if a := s.Get(t.Context(), key); a != newer {
+		t.Errorf("%q", a.Data)
 	}
 }

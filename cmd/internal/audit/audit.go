@@ -38,3 +38,12 @@ func ParsePoint(text string) (Point, error) {
 	}
 	return Point{}, fmt.Errorf("%q is neither a sequence number nor a time; write 1234, 2026-01-31 or 2026-01-31T12:00:00Z", text)
 }
+
+// ParseEnd is ParsePoint for the end of a range: a day is meant whole.
+func ParseEnd(text string) (Point, error) {
+	p, err := ParsePoint(text)
+	if day, derr := time.Parse(time.DateOnly, text); derr == nil {
+		p.Time = day.AddDate(0, 0, 1).Add(-1)
+	}
+	return p, err
+}

@@ -197,3 +197,18 @@ func TestParsePoint(t *testing.T) {
 		t.Errorf("nothing: %+v", p)
 	}
 }
+
+// Both ends of a range are in it, so the last day is one up to its last moment.
+func TestTheLastDayIsWhole(t *testing.T) {
+	for text, want := range map[string]string{
+		"2026-01-31": "2026-01-31T23:59:59.999999999Z", "2026-01-31T12:00:00Z": "2026-01-31T12:00:00Z",
+	} {
+		p, err := audit.ParseEnd(text)
+		if got := p.Time.Format(time.RFC3339Nano); err != nil || got != want {
+			t.Errorf("%s ends at %s, %v", text, got, err)
+		}
+	}
+	if _, err := audit.ParseEnd("soon"); err == nil {
+		t.Error("a word is a time")
+	}
+}

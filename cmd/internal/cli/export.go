@@ -25,11 +25,12 @@ jsonl is the stored event with its sequence number put in front; csv has the
 envelope, the fields of llm.call and the data. A file appears under its name only
 when it is whole, and never in place of another unless --force is given.
 
---from and --to take a sequence number, a day or an RFC 3339 time, both included.
+--from and --to take a sequence number, a UTC day or an RFC 3339 time, both
+included: --to 2026-01-31 has all of that day.
 
 Exit codes: 0 written, 1 not, 2 usage.`,
 		Example: `  icyloom export --format jsonl > ledger.jsonl
-  icyloom export --format csv --from 2026-01-01 --to 2026-01-31T23:59:59Z --out january.csv
+  icyloom export --format csv --from 2026-01-01 --to 2026-01-31 --out january.csv
   icyloom export --from 1000 --to 2000 | jq .kind`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,7 +40,7 @@ Exit codes: 0 written, 1 not, 2 usage.`,
 			}
 			var ferr, terr error
 			o.From, ferr = audit.ParsePoint(from)
-			o.To, terr = audit.ParsePoint(to)
+			o.To, terr = audit.ParseEnd(to)
 			if err := errors.Join(ferr, terr); err != nil {
 				return usageError{err}
 			}

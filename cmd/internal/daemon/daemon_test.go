@@ -222,3 +222,25 @@ func TestAFailedStartLeavesNothingBehind(t *testing.T) {
 	}
 	start(t, options(t, h, "http://127.0.0.1:1/v1"))
 }
+
+// A token read from a file brings the file's line end along, which no header can.
+func TestTokenWithItsFilesLineEnd(t *testing.T) {
+	o := options(t, newHome(t), "http://127.0.0.1:1/v1")
+	o.Config.Auth.TokenEnv = "TOKEN"
+	o.Env = func(string) string { return "0123456789abcdef\n" }
+	d := start(t, o)
+	req, err := http.NewRequest(http.MethodGet, d.GatewayURL()+"/healthz", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer 0123456789abcdef")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+}

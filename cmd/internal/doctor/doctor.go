@@ -113,6 +113,8 @@ func (d Doctor) disk() control.Check {
 		c.Status = Fail
 	case free < warnFreeBytes:
 		c.Status = Warn
+	default:
+		return c
 	}
 	c.Fix = "free some space on the disk of " + d.Home.Dir() + "; the log keeps every event for good"
 	return c

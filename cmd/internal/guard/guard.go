@@ -100,13 +100,18 @@ func (g *Guard) join(host, port, missing string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// allowed judges a Host header: without a port it means port 80.
-func (g *Guard) allowed(header string) bool {
+// named is the host:port that a Host header means: without a port, port 80.
+func (g *Guard) named(header string) string {
 	host, port, err := net.SplitHostPort(header)
 	if err != nil {
 		host, port = strings.Trim(header, "[]"), ""
 	}
-	full := g.join(host, port, "80")
+	return g.join(host, port, "80")
+}
+
+// allowed judges a Host header.
+func (g *Guard) allowed(header string) bool {
+	full := g.named(header)
 	if g.hosts[full] {
 		return true
 	}
@@ -125,7 +130,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 		switch {
 		case !g.allowed(r.Host):
 			refuse(w, http.StatusMisdirectedRequest, "misdirected_request",
-				fmt.Sprintf("this port does not answer for the host %q; use localhost or 127.0.0.1, or add the name to auth.hosts", clip(r.Host)))
+				fmt.Sprintf("this port does not answer for the host %q; use localhost or 127.0.0.1, or add %q to auth.hosts", clip(r.Host), clip(g.named(r.Host))))
 		case g.foreign(r):
 			refuse(w, http.StatusForbidden, "foreign_origin",
 				"this port does not answer pages of another origin; call it from a program, or open the console itself")
@@ -140,10 +145,17 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 }
 
 // foreign holds GET to the same rule that http.CrossOriginProtection holds the
-// methods that change something to: a GET can open a stream or read a ledger.
+// methods that change something to: a GET can open a stream or read a ledger, and
+// an image's costs an upstream call. Only a link may lead here from elsewhere.
 func (g *Guard) foreign(r *http.Request) bool {
 	if g.cross.Check(r) != nil {
 		return true
+	}
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "cross-site", "same-site":
+		if r.Header.Get("Sec-Fetch-Dest") != "document" {
+			return true
+		}
 	}
 	for _, origin := range r.Header["Origin"] {
 		scheme, host, ok := strings.Cut(origin, "://")
@@ -154,25 +166,22 @@ func (g *Guard) foreign(r *http.Request) bool {
 	return false
 }
 
-// admit looks for the token, and takes it out of the request: it opens this port
-// and is nobody else's to see.
-func (g *Guard) admit(r *http.Request) bool {
-	if g.is(r.Header.Get(TokenHeader)) {
-		r.Header.Del(TokenHeader)
-		return true
-	}
-	if scheme, value, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok {
-		_, password, basic := r.BasicAuth()
-		if (strings.EqualFold(scheme, "Bearer") && g.is(strings.TrimSpace(value))) || (basic && g.is(password)) {
-			r.Header.Del("Authorization")
-			return true
+// admit looks for the token, and takes it out of the request wherever it stands:
+// it opens this port and is nobody else's to see.
+func (g *Guard) admit(r *http.Request) (admitted bool) {
+	take := func(header string, held bool) {
+		if held {
+			r.Header.Del(header)
+			admitted = true
 		}
 	}
-	if g.is(r.Header.Get("X-Api-Key")) {
-		r.Header.Del("X-Api-Key")
-		return true
+	take(TokenHeader, g.is(r.Header.Get(TokenHeader)))
+	take("X-Api-Key", g.is(r.Header.Get("X-Api-Key")))
+	if scheme, value, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok {
+		_, password, basic := r.BasicAuth()
+		take("Authorization", strings.EqualFold(scheme, "Bearer") && g.is(strings.TrimSpace(value)) || basic && g.is(password))
 	}
-	return false
+	return admitted
 }
 
 // is compares in constant time, and over hashes, so that not even the length

@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -85,6 +86,12 @@ func TestOrigin(t *testing.T) {
 		{"a page reads", "GET", map[string]string{"Origin": "https://evil.example"}, 403},
 		{"a sandboxed page reads", "GET", map[string]string{"Origin": "null"}, 403},
 		{"another local server's page", "GET", map[string]string{"Origin": "http://localhost:3000"}, 403},
+		{"a page embeds an image", "GET", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}, 403},
+		{"a page frames the console", "GET", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, 403},
+		{"another local server's page loads a script", "GET", map[string]string{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"}, 403},
+		{"a link to the console", "GET", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 200},
+		{"the console's address typed in", "GET", map[string]string{"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 200},
+		{"the console's own image", "GET", map[string]string{"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}, 200},
 		{"a page posts without Origin", "POST", map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -111,6 +118,9 @@ func TestToken(t *testing.T) {
 		{"bearer", map[string]string{"Authorization": "Bearer open sesame"}, 200, "Authorization", ""},
 		{"x-api-key", map[string]string{"X-Api-Key": "open sesame"}, 200, "X-Api-Key", ""},
 		{"basic, for a browser", map[string]string{"Authorization": basic.Header.Get("Authorization")}, 200, "Authorization", ""},
+		{"twice", map[string]string{"Authorization": "Bearer open sesame", "X-Api-Key": "open sesame"}, 200, "X-Api-Key", ""},
+		{"thrice", map[string]string{"X-Icyloom-Token": "open sesame", "Authorization": "Bearer open sesame"}, 200, "Authorization", ""},
+		{"bearer beside the client's key", map[string]string{"Authorization": "Bearer open sesame", "X-Api-Key": "sk-1"}, 200, "Authorization", "X-Api-Key"},
 		{"wrong", map[string]string{"Authorization": "Bearer open sesam"}, 401, "", ""},
 		{"empty", map[string]string{"X-Icyloom-Token": ""}, 401, "", ""},
 	} {
@@ -143,5 +153,31 @@ func TestAnAddressOthersReachNeedsAToken(t *testing.T) {
 	}
 	if _, err := guard.New(guard.Options{Listen: "8150"}); err == nil {
 		t.Error("an address without a host and port was taken")
+	}
+}
+
+// What the refusal of a host says to add is what lets it in: behind a proxy on
+// the usual port a name comes without one.
+func TestTheFixOfARefusedHostWorks(t *testing.T) {
+	for _, host := range []string{"loom.example", "loom.example:8443", "[fd00::1]:8150"} {
+		o := guard.Options{Listen: "127.0.0.1:8150", Port: 8150}
+		g, err := guard.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest("GET", "http://placeholder/", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		g.Wrap(http.NotFoundHandler()).ServeHTTP(w, r)
+		var refusal struct{ Error struct{ Message string } }
+		if err := json.Unmarshal(w.Body.Bytes(), &refusal); err != nil {
+			t.Fatal(err)
+		}
+		_, fix, _ := strings.Cut(refusal.Error.Message, "or add ")
+		fix, _, _ = strings.Cut(strings.Trim(fix, `"`), `"`)
+		o.Hosts = []string{fix}
+		if got, _ := ask(t, o, "GET", host, nil); got != 200 {
+			t.Errorf("%s with %q in auth.hosts: %d", host, fix, got)
+		}
 	}
 }
