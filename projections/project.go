@@ -113,7 +113,7 @@ func (p *projector) rest(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 	case <-t.C:
 	case sw := <-p.swaps:
-		sw.done <- p.adopt(ctx, sw.path, 0)
+		sw.done <- p.adopt(ctx, sw.path, p.appliedSeq())
 		return true
 	}
 	return false
