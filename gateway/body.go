@@ -87,10 +87,11 @@ func (b *buffer) readAll(r io.Reader, limit int64) error {
 	}
 }
 
-// outgoing is the request body of upstream calls, in one piece. The transport
+// outgoing is the request body of an upstream call, in one piece. The transport
 // sends a body that it knows to be in memory together with the header; but it
 // may read it until it says that the request is written, also after the call has
-// returned. So what it reads is either not pooled, or not pooled again before.
+// returned, and it may write it more than once. So what it reads is either not
+// pooled, or held by the call and by every reader that was given out.
 type outgoing struct {
 	b    []byte
 	hold *buffer // owner of b; nil: nobody reuses b
@@ -100,7 +101,8 @@ type outgoing struct {
 // garbage collector.
 const maxUnpooled = 16 << 10
 
-// newOutgoing joins pieces, which are parts of from, or takes from as it is.
+// newOutgoing joins pieces, which are parts of from, or takes from as it is. sent
+// gives it back once the call has returned.
 func newOutgoing(from *buffer, pieces [][]byte) *outgoing {
 	size := 0
 	for _, p := range pieces {
@@ -125,7 +127,18 @@ func newOutgoing(from *buffer, pieces [][]byte) *outgoing {
 	return &outgoing{b: joined.b, hold: joined}
 }
 
-func (o *outgoing) reader() io.ReadCloser { return io.NopCloser(bytes.NewReader(o.b)) }
+func (o *outgoing) sent() {
+	if o.hold != nil {
+		o.hold.release()
+	}
+}
+
+func (o *outgoing) reader() io.ReadCloser {
+	if o.hold != nil {
+		o.hold.refs.Add(1)
+	}
+	return io.NopCloser(bytes.NewReader(o.b))
+}
 
 // attach makes o the body of a request; the result is the context to send it
 // with. o is used up: each call takes a new one.
@@ -141,7 +154,7 @@ func (o *outgoing) attach(ctx context.Context, req *http.Request) context.Contex
 		return ctx
 	}
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(info httptrace.WroteRequestInfo) {
-		// After an error the transport may send it again, so it stays for good.
+		// After an error the transport may still read it, so it stays for good.
 		if info.Err == nil {
 			o.hold.release()
 		}

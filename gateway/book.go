@@ -136,6 +136,9 @@ func (c *call) keep(f protocol.Facts, form cache.Form, contentType string, data 
 	if !c.mayStore || !f.Complete || f.ToolCalls || f.Hosted || f.Failed != "" || len(data) > maxAnswer {
 		return none
 	}
+	if form == cache.FormSSE && c.rt.api == events.APIChat && c.req.SaysUsage && !c.req.AsksUsage {
+		return none // it lacks the usage that others will want of it
+	}
 	now := c.g.opt.Now().UTC()
 	a := &cache.Answer{
 		Exact: c.exact, Form: form, ContentType: contentType, Data: append([]byte(nil), data...),

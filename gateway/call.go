@@ -37,6 +37,7 @@ type call struct {
 // run answers the request.
 func (c *call) run() {
 	defer c.free()
+	defer c.account()
 	if p := c.receive(); p != nil {
 		c.fail(p)
 		return
@@ -53,6 +54,15 @@ func (c *call) run() {
 		return
 	}
 	c.forward()
+}
+
+// account appends the event of a request that a defect of ours ended, by a panic
+// or without an answer: every other way has appended its own.
+func (c *call) account() {
+	if !c.appended {
+		c.ev.Outcome, c.ev.Error = events.OutcomeError, "internal"
+		c.book()
+	}
 }
 
 func (c *call) free() {

@@ -47,6 +47,15 @@ func decoder(coding string, r io.Reader) (io.Reader, func(), error) {
 	return nil, nil, fmt.Errorf("%w %q", errCoding, clip(coding, 32))
 }
 
+// decodes tells whether a Content-Encoding is one that decoder knows, or none.
+func decodes(encoding string) bool {
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	case "", "identity", "gzip", "x-gzip", "deflate", "br", "zstd":
+		return true
+	}
+	return false
+}
+
 // decode undoes a Content-Encoding, which may list several. What would be larger
 // than limit is errTooLarge.
 func decode(encoding string, body []byte, limit int64) (*buffer, error) {
@@ -116,7 +125,7 @@ var errStopped = errors.New("gateway: tap stopped")
 func newTap(coding string) *tap {
 	t := &tap{}
 	t.next, t.stop = iter.Pull(func(yield func([]byte) bool) {
-		src := starving{func(p []byte) (int, error) {
+		src := bufio.NewReader(starving{func(p []byte) (int, error) {
 			for len(t.in) == 0 {
 				if t.end {
 					return 0, io.EOF
@@ -128,19 +137,25 @@ func newTap(coding string) *tap {
 			n := copy(p, t.in)
 			t.in = t.in[n:]
 			return n, nil
-		}}
+		}})
 		r, done, err := decoder(coding, src)
 		if err != nil {
 			return
 		}
 		defer done()
-		if z, ok := r.(*gzip.Reader); ok {
+		z, zipped := r.(*gzip.Reader)
+		if zipped {
 			z.Multistream(false) // it would withhold the end until it knows what follows
 		}
 		out := make([]byte, 16<<10)
 		for {
 			n, err := r.Read(out)
-			if n > 0 && !yield(out[:n]) || err != nil {
+			if n > 0 && !yield(out[:n]) {
+				return
+			}
+			if err == io.EOF && zipped && z.Reset(src) == nil {
+				z.Multistream(false)
+			} else if err != nil {
 				return
 			}
 		}

@@ -94,7 +94,9 @@ func (x *exchange) attempt(askUsage bool) (*http.Response, error) {
 	}
 	ctx := x.ctx
 	if len(x.body.b) > 0 {
-		ctx = newOutgoing(hold, pieces).attach(ctx, req)
+		out := newOutgoing(hold, pieces)
+		defer out.sent()
+		ctx = out.attach(ctx, req)
 	}
 	x.ev.Attempt++
 	x.up.requests.Add(1)
@@ -109,7 +111,7 @@ func (x *exchange) relay(resp *http.Response) {
 	}
 	stream := isStream(resp.Header)
 	switch {
-	case stream && x.rt.metered() && resp.StatusCode == http.StatusOK:
+	case stream && x.rt.metered() && resp.StatusCode == http.StatusOK && decodes(resp.Header.Get("Content-Encoding")):
 		newStreamer(x, resp).run()
 	case stream || x.rt.api == events.APIOther:
 		x.pass(resp, nil)
@@ -147,6 +149,27 @@ func (x *exchange) progress(content bool) {
 	} else {
 		x.g.dog.again(&x.watched, x.g.opt.FirstByteTimeout)
 	}
+}
+
+// put writes to the client. While that takes its time, the upstream's stands
+// still: one who waits to be read has not stalled.
+func (x *exchange) put(b []byte) error {
+	left := x.g.dog.pause(&x.watched)
+	defer x.g.dog.again(&x.watched, left)
+	if _, err := x.w.Write(b); err != nil {
+		return errClient
+	}
+	return nil
+}
+
+// flush sends what was put, likewise.
+func (x *exchange) flush() error {
+	left := x.g.dog.pause(&x.watched)
+	defer x.g.dog.again(&x.watched, left)
+	if http.NewResponseController(x.w).Flush() != nil {
+		return errClient
+	}
+	return nil
 }
 
 // sendHead sends the answer's header. size is the body's, -1 unknown.

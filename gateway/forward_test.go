@@ -126,6 +126,18 @@ func TestOwnKeyReplacesTheClients(t *testing.T) {
 	if h := saw[1].header; h.Get("Authorization") != "" || h.Get("X-Api-Key") != "ours" {
 		t.Errorf("%v", h)
 	}
+	// Whatever else belongs to the client's own account goes with it.
+	others := []string{"X-Goog-Api-Key", "Api-Key", "Openai-Organization", "Openai-Project", "Cookie", "Chatgpt-Account-Id"}
+	var theirs []string
+	for _, name := range others {
+		theirs = append(theirs, name, "theirs")
+	}
+	r.post(chat.path, chat.body("y", false), theirs...)
+	for _, name := range others {
+		if v := r.upstreamSaw()[2].header.Get(name); v != "" {
+			t.Errorf("%s: %s", name, v)
+		}
+	}
 }
 
 func encode(t *testing.T, coding string, text []byte) []byte {

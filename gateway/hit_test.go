@@ -86,6 +86,23 @@ func TestChatReplayHasUsageOnlyWhenAskedFor(t *testing.T) {
 	}
 }
 
+// A stream that was asked to say nothing of usage cannot answer those who want it.
+func TestAStreamWithoutUsageAnswersNobodyWhoWantsIt(t *testing.T) {
+	r := newRig(t, echo)
+	plain := chat.body("x", true)
+	silent := strings.Replace(plain, `"stream":true`, `"stream":true,"stream_options":{"include_usage":false}`, 1)
+	asks := strings.Replace(silent, "false}", "true}", 1)
+	r.post(chat.path, silent)
+	for _, body := range []string{asks, chat.body("x", false)} {
+		if got := r.post(chat.path, body); !strings.Contains(got.body, `"prompt_tokens"`) {
+			t.Errorf("%s: %s", body, got.body)
+		}
+	}
+	if again := r.post(chat.path, silent); again.header.Get("X-Icyloom-Cache") != "hit" || strings.Contains(again.body, `"prompt_tokens"`) {
+		t.Errorf("%v %s", again.header, again.body)
+	}
+}
+
 // A kept answer outlives the process that made it.
 func TestHitFromBodies(t *testing.T) {
 	r := newRig(t, echo)

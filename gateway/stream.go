@@ -15,16 +15,15 @@ import (
 // events only, the terminal one once the call is booked.
 type streamer struct {
 	*exchange
-	resp    *http.Response
-	control *http.ResponseController
-	meter   protocol.Meter
-	split   sse.Splitter
-	carry   int     // bytes the splitter holds of earlier pieces
-	kept    *buffer // the stream so far, for the cache; nil when it is not wanted
-	strip   bool    // leave out the chunk that only has usage
-	booked  bool    // the call is booked, the terminal event may leave
-	seq     int     // events so far
-	err     error   // the client does not take any more
+	resp   *http.Response
+	meter  protocol.Meter
+	split  sse.Splitter
+	carry  int     // bytes the splitter holds of earlier pieces
+	kept   *buffer // the stream so far, for the cache; nil when it is not wanted
+	strip  bool    // leave out the chunk that only has usage
+	booked bool    // the call is booked, the terminal event may leave
+	seq    int     // events so far
+	err    error   // the client does not take any more
 
 	// A stream in a content coding is decoded for the meter while its own bytes go
 	// to the client; where an event has to be left out, decoded is what goes.
@@ -33,7 +32,7 @@ type streamer struct {
 }
 
 func newStreamer(x *exchange, resp *http.Response) *streamer {
-	s := &streamer{exchange: x, resp: resp, control: http.NewResponseController(x.w), meter: x.rt.proto.NewMeter(), strip: x.injected}
+	s := &streamer{exchange: x, resp: resp, meter: x.rt.proto.NewMeter(), strip: x.injected}
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		s.tap, s.decoded = newTap(coding), s.strip
 		if s.decoded {
@@ -90,8 +89,8 @@ func (s *streamer) take(piece []byte) {
 		s.tap.feed(piece, func(plain []byte) { s.events(plain, false) })
 		s.write(piece, false)
 	}
-	if s.sentHead && s.err == nil && s.control.Flush() != nil {
-		s.err = errClient
+	if s.sentHead && s.err == nil {
+		s.err = s.flush()
 	}
 }
 
@@ -172,9 +171,7 @@ func (s *streamer) write(b []byte, count bool) {
 	if count && !s.booked {
 		s.ev.ResponseBytes += int64(len(b))
 	}
-	if _, err := s.w.Write(b); err != nil {
-		s.err = errClient
-	}
+	s.err = s.put(b)
 }
 
 // bookEnd books the call; what comes after is the terminal event.
@@ -216,7 +213,7 @@ func (s *streamer) end() {
 		s.write(rest, false)
 	}
 	if s.sentHead {
-		_ = s.control.Flush() // the server flushes once more at the end
+		_ = s.flush() // the server flushes once more at the end
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -294,3 +295,26 @@ func TestStreamWithoutLastWord(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// Even what breaks in the gateway itself is an event.
+func TestAPanicIsAnEvent(t *testing.T) {
+	r := newRig(t, echo, func(o *gateway.Options) { o.Transport = panics{} })
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		r.gw.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, chat.path, strings.NewReader(chat.body("x", false))))
+	}()
+	if c := r.call(); c.Outcome != events.OutcomeError || c.Error != "internal" || c.Upstream != "oa" {
+		t.Errorf("%+v", c)
+	}
+	if s := r.gw.State(); s.InFlight != 0 || s.Upstreams[0].InFlight != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+type panics struct{}
+
+func (panics) RoundTrip(*http.Request) (*http.Response, error) { panic("a bug") }

@@ -121,12 +121,19 @@ func matches(pattern, s string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
+// accountHeaders carry a client's credentials, or name the account they are of:
+// an account named beside another one's key is refused by its API.
+var accountHeaders = []string{
+	"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Cookie",
+	"Openai-Organization", "Openai-Project", "Chatgpt-Account-Id",
+}
+
 // authorize puts the upstream's own key in the place of the client's.
 func (u *upstream) authorize(h http.Header) {
 	if u.APIKey == "" {
 		return
 	}
-	for _, name := range []string{"Authorization", "X-Api-Key", "Api-Key"} {
+	for _, name := range accountHeaders {
 		delete(h, name)
 	}
 	if u.Family == FamilyAnthropic {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,11 @@ func (d *watchdog) watch(w *watched, within time.Duration, expire func()) {
 // again starts the time anew.
 func (d *watchdog) again(w *watched, within time.Duration) {
 	w.deadline.Store(int64(time.Since(d.epoch) + within))
+}
+
+// pause lets no time pass until again is called, and returns what was left.
+func (d *watchdog) pause(w *watched) (left time.Duration) {
+	return time.Duration(w.deadline.Swap(math.MaxInt64)) - time.Since(d.epoch)
 }
 
 // forget ends the watch.

@@ -58,11 +58,11 @@ func (x *exchange) alive(resp *http.Response, b []byte, sent int) (int, error) {
 	if !x.sentHead {
 		x.sendHead(resp, -1)
 	}
-	if _, err := x.w.Write(b[sent:]); err != nil {
-		return sent, errClient
+	if err := x.put(b[sent:]); err != nil {
+		return sent, err
 	}
-	if http.NewResponseController(x.w).Flush() != nil {
-		return sent, errClient
+	if err := x.flush(); err != nil {
+		return sent, err
 	}
 	return len(b), nil
 }
@@ -133,7 +133,6 @@ func (x *exchange) pass(resp *http.Response, first []byte) {
 	defer buf.release()
 	buf.grow(32 << 10)
 	buf.b = append(buf.b, first...)
-	control := http.NewResponseController(x.w)
 	var held [1]byte
 	var err error
 	for holds := 0; ; {
@@ -142,10 +141,10 @@ func (x *exchange) pass(resp *http.Response, first []byte) {
 			if !x.sentHead {
 				x.sendHead(resp, resp.ContentLength)
 			}
-			if e := writeAll(x.w, held[:holds], buf.b[:n-1]); e != nil {
+			if e := x.putAll(held[:holds], buf.b[:n-1]); e != nil {
 				err = e
-			} else if e := control.Flush(); e != nil {
-				err = errClient
+			} else if e := x.flush(); e != nil {
+				err = e
 			}
 			held[0], holds = buf.b[n-1], 1
 			x.ev.ResponseBytes += int64(n)
@@ -171,13 +170,13 @@ func (x *exchange) pass(resp *http.Response, first []byte) {
 	x.broke(err, protocol.Facts{}, nil)
 }
 
-func writeAll(w io.Writer, parts ...[]byte) error {
+func (x *exchange) putAll(parts ...[]byte) error {
 	for _, p := range parts {
 		if len(p) == 0 {
 			continue
 		}
-		if _, err := w.Write(p); err != nil {
-			return errClient
+		if err := x.put(p); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 )
 
 // recipe is the version of how keys are made: another recipe, other keys.
-const recipe = "icyloom key 1"
+const recipe = "icyloom key 2"
 
 // maxComponents bounds the message hashes of an event.
 const maxComponents = 1000
@@ -45,12 +45,6 @@ type Surroundings struct {
 	Namespace string
 }
 
-// answerHeaders change what an API answers.
-var answerHeaders = []string{"Anthropic-Version", "Anthropic-Beta", "Openai-Beta"}
-
-// credentialHeaders say who asks.
-var credentialHeaders = []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Openai-Organization", "Openai-Project", "Cookie"}
-
 // Keys returns the exact and the safe key of the request. They are equal when
 // folding changes nothing.
 func (r *Request) Keys(s Surroundings) (exact, safe Key) {
@@ -58,19 +52,18 @@ func (r *Request) Keys(s Surroundings) (exact, safe Key) {
 	for _, v := range []string{recipe, string(s.API), s.Upstream, s.BaseURL, s.Query, s.Namespace, string(s.Scope)} {
 		b = appendField(b, v)
 	}
-	b = appendHeaders(b, s.Headers, answerHeaders)
 	if s.Scope == ScopeCredential {
 		b = appendField(b, string(r.secret))
-		b = appendHeaders(b, s.Headers, credentialHeaders)
 	}
+	b = appendHeaders(b, s.Headers, s.Scope)
 	b = append(b, r.has)
 	b = append(append(append(b, r.model[:]...), r.tools[:]...), r.params[:]...)
 	common := len(b)
 	exact = sum(b, r.system, r.messages)
 	safe = exact
-	if r.safeMessages != nil || r.safeSystem != r.system {
+	if r.foldedAny || r.safeSystem != r.system {
 		messages := r.messages
-		if r.safeMessages != nil {
+		if r.foldedAny {
 			messages = r.safeMessages
 		}
 		safe = sum(b[:common], r.safeSystem, messages)
@@ -89,15 +82,6 @@ func sum(b []byte, system Digest, messages []Digest) Key {
 
 func appendField(b []byte, v string) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(v))), v...)
-}
-
-func appendHeaders(b []byte, h http.Header, names []string) []byte {
-	for i, name := range names {
-		for _, v := range h[name] {
-			b = appendField(append(b, byte(i)), v)
-		}
-	}
-	return append(b, 0xff)
 }
 
 // Components are the truncated hashes of the request's parts.
