@@ -113,7 +113,7 @@ func (p *projector) rest(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 	case <-t.C:
 	case sw := <-p.swaps:
-		sw.done <- p.adopt(ctx, sw.path, 0)
+		sw.done <- p.adopt(ctx, sw.path, p.appliedSeq())
 		return true
 	}
 	return false
@@ -335,16 +335,17 @@ func (p *projector) check(ctx context.Context) error {
 		p.stuck = 0
 		return nil
 	}
-	p.mu.Lock()
-	p.status.head = max(p.status.head, b.Last)
-	if p.status.oldest.IsZero() || p.status.applied == last {
-		p.status.oldest = p.o.Now()
-	}
-	p.mu.Unlock()
 	if p.stuck != last+1 {
 		p.stuck, p.missed = last+1, 0
 	}
-	if p.missed++; p.missed > silentChecks {
+	p.missed++
+	p.mu.Lock()
+	p.status.head = max(p.status.head, b.Last)
+	if p.status.oldest.IsZero() || (p.status.applied == last && p.missed == 1) {
+		p.status.oldest = p.o.Now() // from here on its age is the lag
+	}
+	p.mu.Unlock()
+	if p.missed > silentChecks {
 		return fmt.Errorf("projections: the log holds event %d and delivers none after event %d", b.Last, last)
 	}
 	return nil

@@ -244,9 +244,7 @@ func foldBuilt(t testing.TB, rt *rapid.T, items []item) Digests {
 		}
 		f.spill(rapid.IntRange(0, 3).Draw(rt, "spill"))
 	}
-	for _, tab := range schema() {
-		c.exec(tab.late)
-	}
+	createIndexes(c)
 	if err := f.commit(); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -358,4 +359,38 @@ func TestDamageDuringRebuild(t *testing.T) {
 	}
 	l.append(trafficCall(300, base))
 	same(t, "after both", settle(t, s, l), rebuilt(t, l))
+}
+
+// Tables that are swapped while the projector is stalled do not go back either.
+func TestRebuildWhileStalled(t *testing.T) {
+	l := newFakeLog(traffic(100, time.Second)...)
+	var broken atomic.Bool
+	s := openStore(t, l, t.TempDir(), func(o *Options) {
+		o.beforeFold = func(seq uint64) {
+			if broken.Load() {
+				panic("boom")
+			}
+		}
+	})
+	settle(t, s, l)
+	var once sync.Once
+	s.o.Progress = func(Progress) {
+		once.Do(func() {
+			l.append(traffic(110, time.Second)[100:]...)
+			settle(t, s, l)
+			broken.Store(true)
+			if err := s.Wait(within(t), l.append(trafficCall(110, base))); !errors.Is(err, ErrStalled) {
+				t.Errorf("a wait gave %v", err)
+			}
+		})
+	}
+	if err := s.Rebuild(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := s.Digests(within(t)); err != nil || d.Seq != 110 {
+		t.Errorf("the tables were at 110 and are at %d (%v)", d.Seq, err)
+	}
+	broken.Store(false)
+	eventually(t, s, "folding again", func(d DB) bool { return d.State == stateLive && d.Applied == 111 })
+	same(t, "after the stall", settle(t, s, l), rebuilt(t, l))
 }

@@ -39,10 +39,14 @@ type waiter struct {
 func (s *Store) Status() DB {
 	now := s.o.Now()
 	path, _ := s.pool.current()
+	d := DB{Version: schemaVersion(), State: stateLive}
+	if path != "" {
+		d.Bytes = fileBytes(path)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := &s.status
-	d := DB{Applied: st.applied, Head: max(st.head, st.applied), Notice: st.notice, Version: schemaVersion(), State: stateLive}
+	d.Applied, d.Head, d.Notice = st.applied, max(st.head, st.applied), st.notice
 	if d.Head > d.Applied && !st.oldest.IsZero() {
 		d.LagUS = max(now.Sub(st.oldest).Microseconds(), 1)
 	}
@@ -55,9 +59,6 @@ func (s *Store) Status() DB {
 		d.State, d.Error = stateStalled, st.stall.Error()
 	case path == "" || d.LagUS > liveLag.Microseconds():
 		d.State = stateCatchingUp
-	}
-	if path != "" {
-		d.Bytes = fileBytes(path)
 	}
 	return d
 }

@@ -102,15 +102,14 @@ func (s *file) load(name string) (damage string, err error) {
 		return "", nil
 	}
 	if state == torn && headOK {
-		damage = "its last record was torn and is dropped"
-	} else {
-		aside := fmt.Sprintf("%s.corrupt-%d", name, info.ModTime().Unix())
-		if err := os.WriteFile(aside, data, 0o600); err != nil {
-			return "", fmt.Errorf("spool: the file is damaged and a copy cannot be kept: %w", err)
-		}
-		damage = "what reads of it is recovered, a copy is kept as " + aside
+		s.end, s.count = end, len(good)
+		return "its last record was torn and is dropped", s.zero(end, old)
 	}
-	return damage, s.rewrite(good, old)
+	aside := fmt.Sprintf("%s.corrupt-%d", name, info.ModTime().Unix())
+	if err := os.WriteFile(aside, data, 0o600); err != nil {
+		return "", fmt.Errorf("spool: the file is damaged and a copy cannot be kept (%w): free disk space", err)
+	}
+	return "what reads of it is recovered, a copy is kept as " + aside, s.rewrite(good, old)
 }
 
 // image returns the file's content without most of the zeros at its end: enough
