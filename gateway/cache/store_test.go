@@ -92,8 +92,9 @@ func TestStoreRefusesWhenBehind(t *testing.T) {
 	b := blocked{eventstest.NewLog(t), make(chan struct{})}
 	s := newStore(t, b, nil)
 	taken := 0
+	a := answerAt(time.Now(), string(make([]byte, 1<<20))) // one for all: a write gives up in time
 	for range 2 * maxQueuedBytes / (1 << 20) {
-		if s.Offer(Key{byte(taken)}, answerAt(time.Now(), string(make([]byte, 1<<20)))) {
+		if s.Offer(Key{byte(taken)}, a) {
 			taken++
 		}
 	}
