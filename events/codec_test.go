@@ -165,8 +165,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"id":"01ARZ3NDEKTSV4RRFFQ69G5FAV","at":"2026-03-04T05:06:07Z","kind":"a.b","node":"n","\u0069d":"x","e":[1e5,-0.1,"\ud800"]}`))
 	f.Add([]byte(`{"a":{"b":[[[{}]]]},"c":"\u00e9\n"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if isValue(b) != json.Valid(b) {
-			t.Fatalf("isValue says %t of %q", isValue(b), b)
+		if isValue(b, 0) != json.Valid(b) {
+			t.Fatalf("isValue says %t of %q", isValue(b, 0), b)
 		}
 		e, err := Decode(b)
 		if err != nil {
@@ -214,4 +214,23 @@ func BenchmarkCodec(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestDeepData: what Encode takes, Decode takes, also at the depth where both
+// end: a log or spool must not hold what no reader reads.
+func TestDeepData(t *testing.T) {
+	for depth := maxDepth - 2; depth <= maxDepth+1; depth++ {
+		e := Event{ID: strings.Repeat("0", 26), At: time.Unix(1, 0).UTC(), Kind: KindAdminAction, Node: "n"}
+		e.Data = []byte(`{"x":` + strings.Repeat("[", depth-1) + strings.Repeat("]", depth-1) + "}")
+		b, err := Encode(nil, e)
+		if (err == nil) != (depth < maxDepth) {
+			t.Errorf("depth %d: %v", depth, err)
+		}
+		if err != nil {
+			continue
+		}
+		if got, err := Decode(b); err != nil || !got.Equal(&e) {
+			t.Errorf("depth %d does not decode: %v", depth, err)
+		}
+	}
 }

@@ -55,7 +55,7 @@ func Encode(dst []byte, e Event) ([]byte, error) {
 	if err := e.Validate(); err != nil {
 		return dst, err
 	}
-	if len(e.Data) > 0 && !isObject(e.Data) {
+	if len(e.Data) > 0 && !isObject(e.Data, 1) {
 		return dst, fmt.Errorf("%w: data of %s is not a JSON object", ErrInvalid, e.Kind)
 	}
 	b := append(dst, `{"id":"`...)
@@ -91,7 +91,7 @@ func appendExtra(b []byte, extra map[string]json.RawMessage) ([]byte, error) {
 		return b, nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
-		if !isValue(extra[name]) {
+		if !isValue(extra[name], 1) {
 			return b, fmt.Errorf("%w: extra field %q is not JSON", ErrInvalid, name)
 		}
 		b = append(b, ',')

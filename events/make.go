@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/oklog/ulid/v2"
 )
@@ -102,37 +99,6 @@ func marshal(data any) (json.RawMessage, error) {
 		err = fmt.Errorf("not an object")
 	}
 	return raw, err
-}
-
-// MaxNameBytes is what Clip leaves of a client's or session's name.
-const MaxNameBytes = 256
-
-// Clip makes a name that came from outside fit for Client or Session: valid
-// UTF-8 without control characters and blank ends, at most MaxNameBytes bytes,
-// cut between characters.
-func Clip(s string) string {
-	clean := len(s) <= MaxNameBytes
-	for i := 0; clean && i < len(s); i++ {
-		clean = s[i] > ' ' && s[i] < 0x7f
-	}
-	if clean {
-		return s
-	}
-	if len(s) > 4*MaxNameBytes {
-		s = s[:4*MaxNameBytes]
-	}
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	s = strings.TrimSpace(s)
-	for len(s) > MaxNameBytes {
-		_, size := utf8.DecodeLastRuneInString(s)
-		s = s[:len(s)-size]
-	}
-	return s
 }
 
 // ValidBodyName reports whether class and key may name a body: a class of this

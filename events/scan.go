@@ -9,10 +9,13 @@ import "unicode/utf8"
 // maxDepth is encoding/json's own limit.
 const maxDepth = 10000
 
-func isObject(b []byte) bool { return len(b) > 0 && b[0] == '{' && isValue(b) && b[len(b)-1] == '}' }
+// isObject and isValue tell of a value that stands depth levels deep.
+func isObject(b []byte, depth int) bool {
+	return len(b) > 0 && b[0] == '{' && isValue(b, depth) && b[len(b)-1] == '}'
+}
 
-func isValue(b []byte) bool {
-	end, ok := scanValue(b, skipSpace(b, 0), 0)
+func isValue(b []byte, depth int) bool {
+	end, ok := scanValue(b, skipSpace(b, 0), depth)
 	return ok && skipSpace(b, end) == len(b)
 }
 

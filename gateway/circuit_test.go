@@ -64,6 +64,18 @@ func TestCircuit(t *testing.T) {
 	ask(200, 200)
 	circuit("closed")
 	ask(200, 200)
+	changes := circuitChanges(t, r)
+	if len(changes) != 3 || changes[0] != "oa open" || changes[1] != "oa open" || changes[2] != "oa closed" {
+		t.Errorf("%v", changes)
+	}
+	if n := len(r.calls()); n != 13 {
+		t.Errorf("%d calls booked", n)
+	}
+}
+
+// circuitChanges are the booked changes of circuits, as "upstream state".
+func circuitChanges(t *testing.T, r *rig) []string {
+	t.Helper()
 	var changes []string
 	for _, e := range r.events(events.KindUpstreamState) {
 		var s events.UpstreamState
@@ -72,12 +84,7 @@ func TestCircuit(t *testing.T) {
 		}
 		changes = append(changes, s.Upstream+" "+s.State)
 	}
-	if len(changes) != 3 || changes[0] != "oa open" || changes[1] != "oa open" || changes[2] != "oa closed" {
-		t.Errorf("%v", changes)
-	}
-	if n := len(r.calls()); n != 13 {
-		t.Errorf("%d calls booked", n)
-	}
+	return changes
 }
 
 // Only one request tries a half-open circuit, and one that the client gives up

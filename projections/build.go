@@ -100,7 +100,7 @@ func (b *builder) into(ctx context.Context, path string, bounds events.Bounds) (
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	c.exec("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -32000")
-	if err := createTables(c, false); err != nil {
+	if err := createTables(c); err != nil {
 		return fmt.Errorf("projections: %w", err)
 	}
 	if b.f, err = newFolder(c, buildKeep); err != nil {
@@ -114,9 +114,7 @@ func (b *builder) into(ctx context.Context, path string, bounds events.Bounds) (
 			return err
 		}
 	}
-	for _, t := range schema() {
-		c.exec(t.late)
-	}
+	createIndexes(c)
 	return b.f.commit()
 }
 

@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -207,6 +208,24 @@ func TestSilentSourceIsNoticed(t *testing.T) {
 	}
 	l.set(func(l *fakeLog) { l.silent = false })
 	eventually(t, s, "healed", func(d DB) bool { return d.Applied == 4 && d.State == stateLive && d.LagUS == 0 })
+}
+
+// A source that takes a while for a batch is left to it: beginning again would
+// never end.
+func TestSlowSourceIsNotCutOff(t *testing.T) {
+	var said strings.Builder
+	l := newFakeLog(traffic(3, time.Second)...)
+	s := openStore(t, l, t.TempDir(), func(o *Options) {
+		o.checkEvery = 5 * time.Millisecond
+		o.Logger = slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelError}))
+	})
+	settle(t, s, l)
+	l.set(func(l *fakeLog) { l.patient = l.bounds + silentChecks - 1 })
+	l.append(trafficCall(3, base))
+	settle(t, s, l)
+	if err := s.Close(); err != nil || said.Len() > 0 {
+		t.Error(err, said.String())
+	}
 }
 
 // There is a way back from every failure of the log, from the last commit.

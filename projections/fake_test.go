@@ -24,6 +24,8 @@ type fakeLog struct {
 	silent  bool                                       // Follow delivers nothing
 	mangle  func(recs []events.Record) []events.Record // what Follow delivers instead
 	reads   int
+	bounds  int // calls of Bounds
+	patient int // Follow delivers nothing before that many of them
 }
 
 func newFakeLog(evs ...events.Event) *fakeLog {
@@ -62,6 +64,9 @@ func (l *fakeLog) set(f func(*fakeLog)) {
 func (l *fakeLog) Bounds(context.Context) (events.Bounds, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.bounds++; l.bounds == l.patient {
+		l.wake()
+	}
 	b := events.Bounds{Last: uint64(len(l.recs)), Created: l.created}
 	if b.Last > 0 {
 		b.First = 1
@@ -102,7 +107,7 @@ func (l *fakeLog) Follow(ctx context.Context, from uint64, f func([]events.Recor
 		recs, grown, n, mangle := l.recs, l.grown, l.batch, l.mangle
 		err := errors.Join(l.down, l.restart)
 		l.restart = nil
-		if l.silent {
+		if l.silent || l.bounds < l.patient {
 			recs = nil
 		}
 		l.mu.Unlock()

@@ -133,17 +133,14 @@ func fileBytes(path string) int64 {
 	return n
 }
 
-// createTables makes an empty database of the present schema; late tells
-// whether to make the indexes that a rebuild makes at its end.
-func createTables(c *conn, late bool) error {
+// createTables makes an empty database of the present schema, without the
+// indexes that createIndexes makes once the tables are full.
+func createTables(c *conn) error {
 	c.exec("BEGIN")
 	c.exec(bookkeeping)
 	rows := int64(0)
 	for i, t := range schema() {
 		c.exec(t.ddl)
-		if late {
-			c.exec(t.late)
-		}
 		if rows = 0; tableID(i) == tabNames {
 			rows = fixedNames
 		}
@@ -157,6 +154,12 @@ func createTables(c *conn, late bool) error {
 	c.exec(views)
 	c.exec("COMMIT")
 	return c.err
+}
+
+func createIndexes(c *conn) {
+	for _, t := range schema() {
+		c.exec(t.late)
+	}
 }
 
 // openWriter opens the live database for folding.

@@ -15,7 +15,12 @@ import (
 const liveKeep = 4096
 
 // busyBatch is how many events in one batch are taken for load.
-const busyBatch = 100
+const busyBatch = 8
+
+// silentChecks is how many checks in a row may find the log ahead and nothing
+// new: longer than it takes to fetch a full batch over a slow line, which would
+// be begun again and again otherwise.
+const silentChecks = 6
 
 // Bounds of the pause before the projector tries again.
 const (
@@ -31,7 +36,8 @@ type projector struct {
 	f       *folder
 	q       *queue
 	batched int    // events of the last batch
-	stuck   uint64 // where the queue was when the last check found it behind
+	stuck   uint64 // what the last check missed
+	missed  int    // checks in a row that missed it
 }
 
 // unusable says why the tables must be rebuilt.
@@ -335,10 +341,12 @@ func (p *projector) check(ctx context.Context) error {
 		p.status.oldest = p.o.Now()
 	}
 	p.mu.Unlock()
-	if p.stuck == last+1 {
+	if p.stuck != last+1 {
+		p.stuck, p.missed = last+1, 0
+	}
+	if p.missed++; p.missed > silentChecks {
 		return fmt.Errorf("projections: the log holds event %d and delivers none after event %d", b.Last, last)
 	}
-	p.stuck = last + 1
 	return nil
 }
 

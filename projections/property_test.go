@@ -128,8 +128,11 @@ func memTables(t testing.TB, late bool) *conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := createTables(c, late); err != nil {
+	if err := createTables(c); err != nil {
 		t.Fatal(err)
+	}
+	if late {
+		createIndexes(c)
 	}
 	return c
 }

@@ -33,8 +33,12 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 
-	s.rebuildMu.Lock()
-	defer s.rebuildMu.Unlock()
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return s.orClosed(ctx.Err())
+	}
 	path, _, err := s.buildNext(ctx)
 	if err != nil {
 		return s.orClosed(err)
@@ -68,10 +72,19 @@ func (s *Store) buildNext(ctx context.Context) (string, BuildResult, error) {
 	return path, res, err
 }
 
-// repair rebuilds tables that cannot be used, and says why.
+// repair rebuilds tables that cannot be used, and says why. Where a rebuild is
+// under way already, its tables do: it waits for the projector to take them.
 func (p *projector) repair(ctx context.Context, reason string) error {
-	p.rebuildMu.Lock()
-	defer p.rebuildMu.Unlock()
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case sw := <-p.swaps:
+		err := p.adopt(ctx, sw.path, 0)
+		sw.done <- err
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if reason != "" {
 		p.o.Logger.Warn("projections: rebuilding", "reason", reason)
 	}
@@ -125,6 +138,10 @@ func (p *projector) switchTo(path string) error {
 	}
 	p.path = path
 	p.pool.use(path)
+	select {
+	case <-p.suspect: // that was the file before
+	default:
+	}
 	removeOld(p.o.Dir, path)
 	return nil
 }

@@ -337,3 +337,25 @@ func TestBuildUntil(t *testing.T) {
 		t.Error("a file was rebuilt")
 	}
 }
+
+// A file that turns out damaged while a rebuild is under way is replaced by
+// that rebuild: neither waits for the other.
+func TestDamageDuringRebuild(t *testing.T) {
+	l := newFakeLog(traffic(200, time.Second)...)
+	s := openStore(t, l, t.TempDir())
+	settle(t, s, l)
+	var once sync.Once
+	s.o.Progress = func(Progress) {
+		once.Do(func() {
+			s.suspect <- sqlite3.CORRUPT // as a reader reports it
+			for len(s.suspect) > 0 {     // until the projector has it
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	if err := s.Rebuild(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	l.append(trafficCall(300, base))
+	same(t, "after both", settle(t, s, l), rebuilt(t, l))
+}

@@ -115,11 +115,11 @@ type Store struct {
 	ctx  context.Context // ends with the store
 	done chan struct{}   // closed when the projector is gone
 
-	rebuilds  sync.WaitGroup
-	rebuildMu sync.Mutex // one rebuild at a time
-	swaps     chan swap
-	suspect   chan error // a reader met a damaged file
-	poke      chan struct{}
+	rebuilds sync.WaitGroup
+	turn     chan struct{} // holds a token while a rebuild is under way: one at a time
+	swaps    chan swap
+	suspect  chan error // a reader met a damaged file
+	poke     chan struct{}
 
 	mu      sync.Mutex
 	status  status
@@ -177,7 +177,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 func newStore(o Options) *Store {
 	s := &Store{
-		o: o, done: make(chan struct{}), swaps: make(chan swap), suspect: make(chan error, 1),
+		o: o, done: make(chan struct{}), turn: make(chan struct{}, 1), swaps: make(chan swap), suspect: make(chan error, 1),
 		poke: make(chan struct{}, 1), waiters: map[*waiter]struct{}{}, changed: make(chan struct{}),
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())

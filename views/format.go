@@ -78,7 +78,8 @@ func tokens(n *int64) string {
 }
 
 // money writes nano-USD (1e-9 USD) as dollars, in whole-number arithmetic: two
-// decimals from a dollar, four from a cent, and below that every figure.
+// decimals from a dollar, four from a cent, six from a millionth of a dollar,
+// and below that every figure.
 func money(nano int64) string {
 	sign := ""
 	n := uint64(nano)
@@ -93,6 +94,8 @@ func money(nano int64) string {
 		places = 2
 	case n >= 1e7:
 		places = 4
+	case n >= 1e3:
+		places = 6
 	}
 	cut := uint64(1)
 	for range 9 - places {

@@ -10,7 +10,7 @@ import (
 
 func TestFormat(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ got, want string }{
+	checkFormats(t, []formatted{
 		{count(0), "0"},
 		{count(999), "999"},
 		{count(1000), "1,000"},
@@ -27,17 +27,6 @@ func TestFormat(t *testing.T) {
 		{short(3_902_116), "3.90 M"},
 		{short(-12_345_678), "-12.3 M"},
 		{short(math.MaxInt64), "9.22 E"},
-		{money(0), "$0"},
-		{money(1), "$0.000000001"},
-		{money(54_000), "$0.000054"},
-		{money(9_999_999), "$0.009999999"},
-		{money(54_399_000), "$0.0544"},
-		{money(999_999_999), "$1.0000"},
-		{money(1_063_761_250), "$1.06"},
-		{money(1_234_567_895_000_000), "$1,234,567.90"},
-		{money(-54_399_000), "-$0.0544"},
-		{money(math.MinInt64), "-$9,223,372,036.85"},
-		{moneyOf(nil), dash},
 		{duration(0), "0 µs"},
 		{duration(999), "999 µs"},
 		{duration(1000), "1.00 ms"},
@@ -62,7 +51,33 @@ func TestFormat(t *testing.T) {
 		{moment(time.Date(2026, 12, 1, 1, 2, 3, 0, time.FixedZone("", 3*3600))), "Nov 30 22:02:03"},
 		{spoken("half_open"), "half open"},
 		{name(""), "unknown"},
-	} {
+	})
+}
+
+func TestMoney(t *testing.T) {
+	t.Parallel()
+	checkFormats(t, []formatted{
+		{money(0), "$0"},
+		{money(1), "$0.000000001"},
+		{money(54_000), "$0.000054"},
+		{money(999), "$0.000000999"},
+		{money(4_228_499), "$0.004228"},
+		{money(9_999_499), "$0.009999"},
+		{money(54_399_000), "$0.0544"},
+		{money(999_999_999), "$1.0000"},
+		{money(1_063_761_250), "$1.06"},
+		{money(1_234_567_895_000_000), "$1,234,567.90"},
+		{money(-54_399_000), "-$0.0544"},
+		{money(math.MinInt64), "-$9,223,372,036.85"},
+		{moneyOf(nil), dash},
+	})
+}
+
+type formatted struct{ got, want string }
+
+func checkFormats(t *testing.T, cases []formatted) {
+	t.Helper()
+	for _, c := range cases {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)
 		}

@@ -39,6 +39,7 @@ type Log struct {
 	closed  bool
 	faults  []fault
 	delay   time.Duration
+	forgets bool // ids are not remembered
 	readErr error
 	bodyErr error
 }
@@ -71,6 +72,14 @@ func (l *Log) LoseAcks(n int, err error) {
 // RepeatAppends makes the next n appends store their event twice, as a broker
 // does whose dedupe window has passed.
 func (l *Log) RepeatAppends(n int) { l.plan(fault{n: n, twice: true}) }
+
+// ForgetIDs makes the log store repeats of an id from now on, as a broker does
+// once its dedupe window has passed.
+func (l *Log) ForgetIDs() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forgets = true
+}
 
 // DelayAppends makes every append wait d, or until its context ends, before it
 // does anything.
@@ -176,7 +185,7 @@ func (l *Log) Append(ctx context.Context, e events.Event) (uint64, error) {
 	if known && !bytes.Equal(l.raws[seq-1], raw) {
 		l.tb.Errorf("eventstest: id %s stands for two different events", e.ID)
 	}
-	if !known || f.twice {
+	if !known || f.twice || l.forgets {
 		seq = l.store(e.ID, raw)
 	}
 	if f.twice {

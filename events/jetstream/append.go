@@ -32,8 +32,8 @@ func (l *Log) Append(ctx context.Context, e events.Event) (uint64, error) {
 		return 0, err
 	}
 	ack, err := s.pub.publish(ctx, subjectOf(e.Node, e.Kind), e.ID, b)
-	if err == nil && s.broker != nil && !ack.duplicate && l.tail.put(ack.seq, b) {
-		return ack.seq, nil // the tail has taken the buffer over
+	if err == nil && s.broker != nil && !ack.duplicate {
+		l.tail.put(s, ack.seq, b)
 	}
 	putBuffer(buf)
 	return ack.seq, err

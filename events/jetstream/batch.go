@@ -26,41 +26,55 @@ type rawRecord struct {
 }
 
 // batches reads runs of the log by direct gets. A request asks for up to
-// batchRecords from a sequence number on; answers arrive on one inbox in the
-// order of the requests, each run ended by an end-of-batch message. Payloads
-// come without headers where the broker can leave them out (it then has
-// nothing to build and the client nothing to parse), so a run's place is known
-// from where it was asked for and from the last sequence number its end states.
+// batchRecords from a sequence number on; the answers end with an end-of-batch
+// message. Two requests may be under way at a time, each with an inbox of its
+// own: in a cluster two replicas may answer them, side by side. Payloads come
+// without headers where the broker can leave them out (it then has nothing to
+// build and the client nothing to parse), so a run's place is known from where
+// it was asked for and from the last sequence number its end states.
 type batches struct {
 	s       *session
-	sub     *nats.Subscription
-	inbox   string
+	lanes   [2]lane
 	subject string
-	answers chan *nats.Msg
 	pending []uint64 // first sequence numbers of the requests under way
+	asked   int      // requests sent; they use the lanes in turn
 	timer   *time.Timer
 }
 
+// lane is an inbox for the answers to one request at a time.
+type lane struct {
+	sub     *nats.Subscription
+	inbox   string
+	answers chan *nats.Msg
+}
+
 func (s *session) batches() (*batches, error) {
-	b := &batches{
-		s: s, inbox: s.reads.NewInbox(), subject: "$JS.API.DIRECT.GET." + ledgerStream,
-		// Room for two whole runs: a channel subscription drops what does not fit.
-		answers: make(chan *nats.Msg, 2*(batchRecords+2)),
-		timer:   time.NewTimer(time.Hour),
-	}
-	var err error
-	if b.sub, err = s.reads.ChanSubscribe(b.inbox, b.answers); err != nil {
-		return nil, fmt.Errorf("%w: %w", events.ErrUnavailable, err)
+	b := &batches{s: s, subject: "$JS.API.DIRECT.GET." + ledgerStream, timer: time.NewTimer(time.Hour)}
+	for i := range b.lanes {
+		l := &b.lanes[i]
+		l.inbox = s.reads.NewInbox()
+		// Room for a whole run: a channel subscription drops what does not fit.
+		l.answers = make(chan *nats.Msg, batchRecords+1)
+		var err error
+		if l.sub, err = s.reads.ChanSubscribe(l.inbox, l.answers); err != nil {
+			return nil, errors.Join(fmt.Errorf("%w: %w", events.ErrUnavailable, err), b.close())
+		}
 	}
 	return b, nil
 }
 
 func (b *batches) close() error {
 	b.timer.Stop()
-	if err := b.sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-		return err
+	var err error
+	for _, l := range b.lanes {
+		if l.sub == nil {
+			continue
+		}
+		if uerr := l.sub.Unsubscribe(); uerr != nil && !errors.Is(uerr, nats.ErrConnectionClosed) {
+			err = errors.Join(err, uerr)
+		}
 	}
-	return nil
+	return err
 }
 
 // request asks for the run that begins at seq.
@@ -74,9 +88,10 @@ func (b *batches) request(seq uint64, most int) error {
 	if err != nil {
 		return err
 	}
-	if err := b.s.reads.PublishRequest(b.subject, b.inbox, req); err != nil {
+	if err := b.s.reads.PublishRequest(b.subject, b.lanes[b.asked%len(b.lanes)].inbox, req); err != nil {
 		return fmt.Errorf("%w: %w", events.ErrUnavailable, err)
 	}
+	b.asked++
 	b.pending = append(b.pending, seq)
 	return nil
 }
@@ -85,12 +100,12 @@ func (b *batches) request(seq uint64, most int) error {
 // be shorter than asked for; an empty one means that there is nothing from
 // there on. Its records are consecutive, or the error says that they are not.
 func (b *batches) collect(ctx context.Context, dst []rawRecord) ([]rawRecord, error) {
-	from := b.pending[0]
+	from, answers := b.pending[0], b.lanes[(b.asked-len(b.pending))%len(b.lanes)].answers
 	b.pending = b.pending[1:]
 	b.timer.Reset(batchTimeout)
 	next := from
 	for {
-		m, err := b.receive(ctx)
+		m, err := b.receive(ctx, answers)
 		if err != nil {
 			return dst, err
 		}
@@ -118,14 +133,14 @@ func hole(want uint64, got string) error {
 	return fmt.Errorf("%w: %d, the broker has %s in its place", events.ErrMissing, want, got)
 }
 
-func (b *batches) receive(ctx context.Context) (*nats.Msg, error) {
+func (b *batches) receive(ctx context.Context, answers <-chan *nats.Msg) (*nats.Msg, error) {
 	select {
-	case m := <-b.answers:
+	case m := <-answers:
 		return m, nil
 	default:
 	}
 	select {
-	case m := <-b.answers:
+	case m := <-answers:
 		return m, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()

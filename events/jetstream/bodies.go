@@ -54,13 +54,14 @@ func (l *Log) Put(ctx context.Context, b events.Body) error {
 	gate := l.bodies.gate(b.Class, b.Key)
 	gate.Lock()
 	defer gate.Unlock()
-	if err := s.put(ctx, b, *buf); err != nil {
-		return err
-	}
-	if replaced := l.bodies.index.add(b.Class, b.Key); replaced || s.broker == nil {
+	// Known before it is stored: what is not acknowledged may be there all the
+	// same, and parts of it may.
+	untidy := s.broker == nil || l.bodies.index.add(b.Class, b.Key)
+	err = s.put(ctx, b, *buf)
+	if untidy || err != nil {
 		l.bodies.sweepLater(b.Class, b.Key)
 	}
-	return nil
+	return err
 }
 
 // put stores b, whose compressed content is given: the chunks, then the value.

@@ -40,15 +40,20 @@ func (b *bodies) sweepLater(class events.Class, key string) {
 	}
 }
 
-// startBodies starts the sweeper and, for an embedded broker, loads the index.
+// startBodies starts the sweeper, which for an embedded broker loads the index
+// first.
 func (l *Log) startBodies() {
 	l.bodies.seed = maphash.MakeSeed()
 	l.bodies.jobs = make(chan events.BodyRef, 4096)
 	l.bodies.index.init()
 	l.work.Go(func() {
 		if l.opts.URL == "" {
-			if err := l.loadIndex(l.ctx); err != nil && l.ctx.Err() == nil {
+			untidy, err := l.loadIndex(l.ctx)
+			if err != nil && l.ctx.Err() == nil {
 				l.logger.Warn("the list of stored bodies could not be loaded; every lookup asks the broker", "error", err)
+			}
+			for _, ref := range untidy {
+				l.tidy(ref)
 			}
 		}
 		for {
@@ -56,26 +61,29 @@ func (l *Log) startBodies() {
 			case <-l.ctx.Done():
 				return
 			case ref := <-l.bodies.jobs:
-				if err := l.sweep(l.ctx, ref); err != nil && l.ctx.Err() == nil {
-					l.logger.Warn("an older body could not be erased; the next start tries again", "class", ref.Class, "error", err)
-				}
+				l.tidy(ref)
 			}
 		}
 	})
 }
 
-// loadIndex lists the stored bodies, and has those swept that a stop in
-// mid-work left with older values or with parts that nothing names.
-func (l *Log) loadIndex(ctx context.Context) error {
+func (l *Log) tidy(ref events.BodyRef) {
+	if err := l.sweep(l.ctx, ref); err != nil && l.ctx.Err() == nil {
+		l.logger.Warn("an older body could not be erased; its next Put or Erase tries again", "class", ref.Class, "error", err)
+	}
+}
+
+// loadIndex lists the stored bodies, and returns those that a stop in mid-work
+// left with older values or with parts that nothing may name.
+func (l *Log) loadIndex(ctx context.Context) (untidy []events.BodyRef, err error) {
 	s, err := l.await(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	info, err := s.bodies.Info(ctx, jetstream.WithSubjectFilter(bodiesSubject))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var untidy []events.BodyRef
 	for subject, count := range info.State.Subjects {
 		class, key, ok := strings.Cut(strings.TrimPrefix(subject, bodiesPrefix), ".")
 		if !ok {
@@ -90,12 +98,7 @@ func (l *Log) loadIndex(ctx context.Context) error {
 		}
 	}
 	l.bodies.index.complete.Store(true)
-	for _, ref := range untidy {
-		if err := l.sweep(ctx, ref); err != nil {
-			return fmt.Errorf("tidying: %w", err)
-		}
-	}
-	return nil
+	return untidy, nil
 }
 
 // sweep erases what a body's newest value has replaced.

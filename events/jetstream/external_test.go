@@ -269,3 +269,14 @@ func TestDamagedBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestURLIsNotQuoted: an address that does not read may hold a password, and
+// the error ends in logs.
+func TestURLIsNotQuoted(t *testing.T) {
+	for _, url := range []string{"nats://me:hush/hush@127.0.0.1:4222", "nats://me:hush@127.0.0.1:port", "nats://me:hush@127.0.0.1:1"} {
+		_, err := jetstream.Open(t.Context(), jetstream.Options{URL: url})
+		if err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "ledger.nats.url") {
+			t.Errorf("%v", err)
+		}
+	}
+}

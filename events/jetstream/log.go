@@ -109,7 +109,7 @@ func (l *Log) openSession(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, s.close())
 	}
-	l.tail.reset(info.State.LastSeq)
+	l.tail.reset(s, info.State.LastSeq)
 	l.gate.Lock()
 	l.current.Store(s)
 	close(l.next)

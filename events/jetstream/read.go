@@ -173,7 +173,7 @@ func (fl *follower) session(ctx context.Context, s *session) (err error) {
 	ask := true
 	for {
 		fl.raws = fl.l.tail.take(fl.raws[:0], fl.next, batchRecords)
-		if len(fl.raws) == 0 && (ask || fl.behind()) {
+		if len(fl.raws) == 0 && (ask || fl.l.tail.behind(fl.next)) {
 			if err := fl.get(ctx, b); err != nil {
 				return err
 			}
@@ -206,12 +206,6 @@ func (fl *follower) whole(ctx context.Context) error {
 		err = fmt.Errorf("%w: this reader had %d, the log ends at %d", events.ErrMissing, fl.next-1, bounds.Last)
 	}
 	return err
-}
-
-func (fl *follower) behind() bool {
-	fl.l.tail.mu.Lock()
-	defer fl.l.tail.mu.Unlock()
-	return fl.l.tail.head >= fl.next
 }
 
 func (fl *follower) get(ctx context.Context, b *batches) error {

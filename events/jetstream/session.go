@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"sync"
 	"time"
 
@@ -85,6 +86,10 @@ func (s *session) dial(name string, opts Options, logger *slog.Logger) (*nats.Co
 		options = append(options, nats.UserCredentials(opts.Creds))
 	}
 	nc, err := nats.Connect(opts.URL, options...)
+	if notURL := new(url.Error); errors.As(err, &notURL) {
+		// It would quote the address, which may hold a password.
+		return nil, fmt.Errorf("%w: ledger.nats.url does not read: write nats://host:port, and percent-encode a password in it", events.ErrUnavailable)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: cannot connect to the NATS server (%w): start it, or correct ledger.nats.url and ledger.nats.creds", events.ErrUnavailable, err)
 	}

@@ -95,10 +95,19 @@ func writeMark(dir string, m mark) error {
 		return err
 	}
 	name := filepath.Join(dir, "ledger.json")
-	if err := os.WriteFile(name+".new", append(b, '\n'), 0o600); err != nil {
-		return fmt.Errorf("jetstream: %w", err)
+	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err == nil {
+		_, err = f.Write(append(b, '\n'))
+		// Renamed before it is on disk, it may be empty after a power loss.
+		err = errors.Join(err, f.Sync(), f.Close())
 	}
-	return os.Rename(name+".new", name)
+	if err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	if err != nil {
+		return fmt.Errorf("jetstream: cannot write %s (%w): free disk space or make its directory writable", name, err)
+	}
+	return nil
 }
 
 // ensureStreams creates the streams that are missing and refuses those of a

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"bytes"
 	"sync"
 )
 
@@ -10,6 +11,7 @@ import (
 // and readers look there by themselves now and then.
 type tail struct {
 	mu      sync.Mutex
+	session *session
 	head    uint64 // every sequence number up to here is known to be stored
 	highest uint64
 	ring    [tailSize]tailSlot
@@ -26,34 +28,45 @@ type tailSlot struct {
 	raw []byte // nil: read it from the broker
 }
 
-// reset forgets everything; the log now ends at last.
-func (t *tail) reset(last uint64) {
+// reset forgets everything; in session s the log ends at last.
+func (t *tail) reset(s *session, last uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.session = s
 	clear(t.ring[:])
 	t.head, t.highest = last, last
 	t.wake()
 }
 
-// put tells that raw is stored at seq. It keeps raw, and returns true, when
-// somebody follows the log.
-func (t *tail) put(seq uint64, raw []byte) (kept bool) {
+// put tells that session s acknowledged raw at seq; what an earlier session did
+// says nothing about the log as it is now. It keeps a copy of raw when somebody
+// follows the log.
+func (t *tail) put(s *session, seq uint64, raw []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	slot := &t.ring[seq%tailSize]
-	if seq <= t.head || seq < slot.seq {
-		return false
+	if s != t.session || seq <= t.head || seq < slot.seq {
+		return
 	}
 	*slot = tailSlot{seq: seq}
 	if len(t.waiters) > 0 && len(raw) <= tailMaxBytes {
-		slot.raw = raw
-		kept = true
+		slot.raw = bytes.Clone(raw)
 	}
 	t.highest = max(t.highest, seq)
-	if t.advance() || t.highest-t.head > tailSize/2 {
+	if t.advance() || t.torn(t.head) {
 		t.wake()
 	}
-	return kept
+}
+
+// torn tells that so much is known behind seq that what is between is not on
+// its way here any more: it is to be asked for.
+func (t *tail) torn(seq uint64) bool { return t.highest > seq+tailSize/2 }
+
+// behind tells whether the broker has more for a reader who had all below next.
+func (t *tail) behind(next uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.head >= next || t.torn(next)
 }
 
 // seen tells that a reader had every record up to seq.

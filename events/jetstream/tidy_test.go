@@ -1,7 +1,9 @@
 package jetstream
 
 import (
+	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -49,26 +51,46 @@ func TestStartTidies(t *testing.T) {
 		}
 	}()
 	want := uint64(1 + (len(content)+chunkBytes-1)/chunkBytes)
-	for {
-		s, err := l.session()
-		if err != nil {
-			t.Fatal(err)
-		}
-		info, err := s.bodies.Info(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.State.Msgs == want {
-			break
-		}
-		if info.State.Msgs < want {
-			t.Fatalf("%d messages are left of %d", info.State.Msgs, want)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	messagesLeft(t, l, want)
 	got, err := l.Get(t.Context(), b.Class, b.Key, time.Now())
 	if err != nil || string(got.Data) != string(large) {
 		t.Fatalf("%d bytes, %v", len(got.Data), err)
+	}
+}
+
+// messagesLeft waits until BODIES holds this many messages.
+func messagesLeft(t *testing.T, l *Log, want uint64) {
+	t.Helper()
+	s, err := l.session()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		info, err := s.bodies.Info(t.Context())
+		if err != nil || info.State.Msgs < want {
+			t.Fatalf("fewer than %d messages are left (%v)", want, err)
+		}
+		if info.State.Msgs == want {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestReplacedIsErased: a replaced body's bytes go soon, without a restart.
+func TestReplacedIsErased(t *testing.T) {
+	l, err := Open(t.Context(), Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if err := l.Put(t.Context(), events.Body{Class: events.BodyCache, Key: "k", Data: []byte{byte(i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	messagesLeft(t, l, 1)
+	if err := l.Close(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -109,5 +131,48 @@ func TestPlainAck(t *testing.T) {
 		if seq, ok := plainAck([]byte(in)); ok != (want > 0) || ok && seq != want {
 			t.Errorf("%s: %d, %t", in, seq, ok)
 		}
+	}
+}
+
+// TestUnacknowledgedPut: a body whose acknowledgement did not come may be
+// stored all the same; then it is found, and Erase erases it.
+func TestUnacknowledgedPut(t *testing.T) {
+	l, err := Open(t.Context(), Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for !l.bodies.index.complete.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	b := events.Body{Class: events.BodyDrawer, Key: "k", Data: []byte("kept all the same")}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for { // the acknowledgement may be faster
+		if err := l.Put(gone, b); err != nil {
+			break
+		}
+		b.Key += "k"
+	}
+	s, err := l.session()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err = events.ErrNoBody; errors.Is(err, events.ErrNoBody); { // it is on its way
+		_, err = s.last(t.Context(), bodySubject(b.Class, b.Key))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := l.Get(t.Context(), b.Class, b.Key, time.Now()); err != nil || string(got.Data) != string(b.Data) {
+		t.Errorf("get: %q, %v", got.Data, err)
+	}
+	if err := l.Erase(t.Context(), b.Class, b.Key); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.last(t.Context(), bodySubject(b.Class, b.Key)); !errors.Is(err, events.ErrNoBody) {
+		t.Errorf("after its erasure: %v", err)
+	}
+	if err := l.Close(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -36,6 +36,7 @@ func TestDamagedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := len(strings.TrimRight(string(whole), "\x00"))
+	last := strings.LastIndex(string(whole), `{"id"`) - 9 // where the last record begins
 	for at := 0; at < used; at += 37 {
 		if at > 120 && at < 4096 {
 			continue // unused space of the head
@@ -52,6 +53,9 @@ func TestDamagedFile(t *testing.T) {
 		healthy(t, s)
 		got := len(eventstest.All(t, log))
 		aside, _ := filepath.Glob(damaged + ".corrupt-*") // the pattern is well formed
+		if inside := at >= 4096 && at < last; inside && len(aside) == 0 {
+			t.Errorf("byte %d wrong, in front of the last record: no copy is kept", at)
+		}
 		if got < len(evs)-1 && len(aside) == 0 || !strings.Contains(said.String(), "damaged") && got != len(evs) {
 			t.Errorf("byte %d wrong: %d of %d events, copies %v, said %q", at, got, len(evs), aside, said.String())
 		}

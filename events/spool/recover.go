@@ -21,16 +21,18 @@ func (s *Spool) run() {
 		select {
 		case <-s.ctx.Done():
 			return
-		case <-s.trips:
+		case <-s.wake:
 		}
-		// What an earlier run left needs no new broker at first.
-		s.recover(!s.inherited)
-		s.inherited = false
+		s.recover()
 	}
 }
 
-// recover tries until the spool is untripped or closed.
-func (s *Spool) recover(restart bool) {
+// recover tries until the spool is untripped or closed. A stale reason needs no
+// new broker at first: a restart fails what is under way.
+func (s *Spool) recover() {
+	s.mu.Lock()
+	restart := !s.stale
+	s.mu.Unlock()
 	began := s.now()
 	for pause := firstPause; s.tripped.Load(); pause = min(2*pause, longestPause) {
 		err := s.attempt(restart)

@@ -84,6 +84,7 @@ type Spool struct {
 	ids     *events.IDs
 
 	acked   atomic.Uint64 // highest sequence number acknowledged
+	trips   atomic.Int64  // how often it tripped
 	tripped atomic.Bool
 	closed  atomic.Bool
 
@@ -91,14 +92,14 @@ type Spool struct {
 	file     *file
 	status   Status
 	draining bool
+	stale    bool          // what tripped it says nothing of the broker as it is now
 	settled  chan struct{} // closed when untripped
 	buf      []byte
 
-	inherited bool          // the file held events when it was opened
-	trips     chan struct{} // wakes the recovery
-	ctx       context.Context
-	stop      context.CancelFunc
-	work      sync.WaitGroup
+	wake chan struct{} // wakes the recovery
+	ctx  context.Context
+	stop context.CancelFunc
+	work sync.WaitGroup
 }
 
 // Open opens or makes the spool file and starts the recovery goroutine; events
@@ -129,14 +130,13 @@ func Open(opts Options) (*Spool, error) {
 	}
 	s := &Spool{
 		log: opts.Log, restart: opts.Restart, logger: opts.Logger, now: opts.Now, maker: maker, ids: events.NewIDs(opts.Now, nil),
-		file: f, settled: make(chan struct{}), trips: make(chan struct{}, 1),
+		file: f, settled: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	s.status.Lost = f.head.lost
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.seed()
 	if f.count > 0 || f.head.lost > 0 {
-		s.inherited = true
-		s.trip(f.head.floor, "events of an earlier run are being recovered")
+		s.trip(f.head.floor, true, "events of an earlier run are being recovered")
 	}
 	s.work.Go(s.run)
 	return s, nil
@@ -164,8 +164,7 @@ func (s *Spool) Append(ctx context.Context, e events.Event) (uint64, error) {
 		if s.closed.Load() {
 			return 0, events.ErrClosed
 		}
-		var cause error
-		floor := s.acked.Load()
+		o := offer{e: e, floor: s.acked.Load(), trips: s.trips.Load()}
 		if !s.tripped.Load() {
 			seq, err := s.log.Append(context.WithoutCancel(ctx), e)
 			if err == nil {
@@ -175,9 +174,9 @@ func (s *Spool) Append(ctx context.Context, e events.Event) (uint64, error) {
 			if errors.Is(err, events.ErrInvalid) || errors.Is(err, events.ErrTooLarge) {
 				return 0, err
 			}
-			cause = err
+			o.cause = err
 		}
-		done, err := s.keep(ctx, e, floor, cause)
+		done, err := s.keep(ctx, o)
 		if done {
 			return 0, err
 		}
@@ -196,10 +195,17 @@ func (s *Spool) raise(seq uint64) {
 // fullWait is how long an Append waits for a drain under way to make room.
 const fullWait = 2 * time.Second
 
-// keep puts e into the file. cause is why the log did not take it, nil when it
-// was not asked; floor is a sequence number below any that e may have got.
-// done is false when the log takes events again and e is to be offered to it.
-func (s *Spool) keep(ctx context.Context, e events.Event, floor uint64, cause error) (done bool, err error) {
+// offer is an event, and what came of offering it to the log.
+type offer struct {
+	e     events.Event
+	floor uint64 // below any sequence number that e may have got
+	trips int64  // how often the spool had tripped before
+	cause error  // why the log did not take e; nil when it was not asked
+}
+
+// keep puts an event into the file. done is false when the log takes events
+// again and the event is to be offered to it.
+func (s *Spool) keep(ctx context.Context, o offer) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for waited := false; ; waited = true {
@@ -207,13 +213,13 @@ func (s *Spool) keep(ctx context.Context, e events.Event, floor uint64, cause er
 			return true, events.ErrClosed
 		}
 		if !s.tripped.Load() {
-			if cause == nil {
+			if o.cause == nil {
 				return false, nil
 			}
-			s.trip(floor, cause.Error())
-			s.logger.Error("the log does not take events; they are spooled", "error", cause)
+			s.trip(o.floor, o.trips != s.trips.Load(), o.cause.Error())
+			s.logger.Error("the log does not take events; they are spooled", "error", o.cause)
 		}
-		err := s.write(e, floor, cause != nil)
+		err := s.write(o.e, o.floor, o.cause != nil)
 		if err == nil || errors.Is(err, events.ErrInvalid) || errors.Is(err, events.ErrTooLarge) {
 			return true, err
 		}
@@ -275,15 +281,18 @@ func (s *Spool) count(cause error) error {
 	return s.file.writeHead()
 }
 
-// trip turns events to the file; the caller holds the lock or is alone.
-func (s *Spool) trip(floor uint64, reason string) {
+// trip turns events to the file; the caller holds the lock or is alone. stale:
+// the reason is older than the broker as it is now.
+func (s *Spool) trip(floor uint64, stale bool, reason string) {
+	s.trips.Add(1)
+	s.stale = stale
 	s.file.head.floor = floor
 	s.status.Degraded, s.status.Reason = true, reason
 	s.status.Spooled, s.status.Since = s.file.count, s.now()
 	s.settled = make(chan struct{})
 	s.tripped.Store(true)
 	select {
-	case s.trips <- struct{}{}:
+	case s.wake <- struct{}{}:
 	default:
 	}
 }

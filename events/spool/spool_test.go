@@ -117,6 +117,7 @@ func TestPassesThrough(t *testing.T) {
 // and the broker is restarted until it takes them.
 func TestTrip(t *testing.T) {
 	log := eventstest.NewLog(t)
+	log.ForgetIDs()
 	tries := make(chan int, 100)
 	n := 0
 	s := open(t, spool.Options{Log: log, Restart: func(context.Context) error {
@@ -175,6 +176,7 @@ func TestStatus(t *testing.T) {
 // and must not come again; it may stand before others that were acknowledged.
 func TestLostAcks(t *testing.T) {
 	log := eventstest.NewLog(t)
+	log.ForgetIDs()
 	s := open(t, spool.Options{Log: &slowFailure{Log: log, failed: make(chan struct{}), go2: make(chan struct{})}})
 	evs := eventstest.Make(t, 30)
 	appendAll(t, s, evs[:10])
@@ -186,49 +188,11 @@ func TestLostAcks(t *testing.T) {
 	once(t, log, evs, true)
 }
 
-// slowFailure holds back a failure until another append has been acknowledged.
-type slowFailure struct {
-	*eventstest.Log
-	arm         sync.Mutex
-	held        string // id whose failure waits
-	failed, go2 chan struct{}
-}
-
-func (l *slowFailure) Append(ctx context.Context, e events.Event) (uint64, error) {
-	seq, err := l.Log.Append(ctx, e)
-	l.arm.Lock()
-	held := err != nil && e.ID == l.held
-	if held {
-		l.held = ""
-	}
-	l.arm.Unlock()
-	if held {
-		close(l.failed)
-		<-l.go2
-	}
-	return seq, err
-}
-
-func TestLateFailureBehindAcks(t *testing.T) {
-	evs := eventstest.Make(t, 5)
-	log := &slowFailure{Log: eventstest.NewLog(t), held: evs[1].ID, failed: make(chan struct{}), go2: make(chan struct{})}
-	s := open(t, spool.Options{Log: log})
-	appendAll(t, s, evs[:1])
-	log.LoseAcks(1, nil)
-	var wg sync.WaitGroup
-	wg.Go(func() { appendAll(t, s, evs[1:2]) })
-	<-log.failed
-	appendAll(t, s, evs[2:]) // acknowledged above the one in doubt
-	close(log.go2)
-	wg.Wait()
-	healthy(t, s)
-	once(t, log, evs, true)
-}
-
 // TestConcurrent: writers go on while the log fails, recovers and fails again;
 // nothing is lost or doubled.
 func TestConcurrent(t *testing.T) {
 	log := eventstest.NewLog(t)
+	log.ForgetIDs()
 	s := open(t, spool.Options{Log: log, Restart: func(context.Context) error { return nil }})
 	evs := eventstest.Make(t, 8*300)
 	var wg sync.WaitGroup
@@ -302,6 +266,7 @@ func TestFull(t *testing.T) {
 // count of what was lost, and what the log holds already does not come again.
 func TestReopen(t *testing.T) {
 	log := eventstest.NewLog(t)
+	log.ForgetIDs()
 	file := filepath.Join(t.TempDir(), "spool")
 	evs := eventstest.Make(t, 60)
 	first := func() int {

@@ -53,20 +53,25 @@ func foldText(dst, text []byte) []byte {
 	if !indented {
 		text = bytes.TrimLeft(text, " ")
 	}
+	out, open := foldLines(dst, bytes.TrimRight(text, " \t\r\n"))
+	if open {
+		out, _ = foldLines(dst, text) // what ends in code ends as it does
+	}
+	return out
+}
+
+// foldLines folds a text line by line; open tells whether it ends within a fence.
+func foldLines(dst, text []byte) (out []byte, open bool) {
 	f := folder{out: dst}
 	for rest := text; len(rest) > 0; {
 		var line []byte
 		line, rest = cutLine(rest)
 		f.line(line)
 	}
-	out := f.out[len(dst):]
-	switch {
-	case f.fence == 0:
-		out = bytes.TrimRight(out, " \t\n")
-	case len(out) > 0 && text[len(text)-1] != '\n' && text[len(text)-1] != '\r':
-		out = out[:len(out)-1]
+	if n := len(text); n > 0 && text[n-1] != '\n' && text[n-1] != '\r' {
+		f.out = f.out[:len(f.out)-1] // the last line has no end
 	}
-	return f.out[:len(dst)+len(out)]
+	return f.out, f.fence != 0
 }
 
 // trimmed takes blank lines off the front of a text, and tells whether the text

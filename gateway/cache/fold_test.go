@@ -19,6 +19,7 @@ func TestFoldText(t *testing.T) {
 		{"a\n \t\nb", "a\n\nb"},
 		{"e\u0301", "\u00e9"},
 		{"\u212b", "\u00c5"},
+		{"e\u0301\t", "\u00e9"},
 		// What may be code, a quotation, a table or a number stays.
 		{"```\na  b\n\n\n  e\u0301\n```\nc  d", "```\na  b\n\n\n  e\u0301\n```\nc d"},
 		{"~~~py\na  b\n```\nc  d\n~~~~\ne  f", "~~~py\na  b\n```\nc  d\n~~~~\ne f"},

@@ -61,9 +61,9 @@ func (r *Request) Keys(s Surroundings) (exact, safe Key) {
 	common := len(b)
 	exact = sum(b, r.system, r.messages)
 	safe = exact
-	if r.safeMessages != nil || r.safeSystem != r.system {
+	if r.foldedAny || r.safeSystem != r.system {
 		messages := r.messages
-		if r.safeMessages != nil {
+		if r.foldedAny {
 			messages = r.safeMessages
 		}
 		safe = sum(b[:common], r.safeSystem, messages)

@@ -42,7 +42,8 @@ type Request struct {
 	has                          byte
 	messages                     []Digest
 	safeSystem                   Digest
-	safeMessages                 []Digest // nil: as messages
+	safeMessages                 []Digest // with foldedAny; otherwise they are as messages
+	foldedAny                    bool
 	paramMembers                 []member
 }
 
@@ -87,7 +88,7 @@ func (r *Request) Release() {
 func (r *Request) reset(body []byte, api events.API, secret []byte) {
 	s := &r.scanner
 	*r = Request{
-		api: api, secret: secret, messages: r.messages[:0], paramMembers: r.paramMembers[:0],
+		api: api, secret: secret, messages: r.messages[:0], safeMessages: r.safeMessages[:0], paramMembers: r.paramMembers[:0],
 		scanner: scanner{
 			in: body, out: s.out[:0], members: s.members[:0], spare: s.spare[:0], text: s.text[:0], folded: s.folded[:0],
 			responses: api == events.APIResponses,
@@ -341,11 +342,11 @@ func (r *Request) message(start int, in place, role string) error {
 	if err := r.component(start, in, role, &exact, &safe); err != nil {
 		return err
 	}
-	if exact != safe && r.safeMessages == nil {
-		r.safeMessages = append(make([]Digest, 0, len(r.messages)+1), r.messages...) // not nil
+	if exact != safe && !r.foldedAny {
+		r.safeMessages, r.foldedAny = append(r.safeMessages, r.messages...), true
 	}
 	r.messages = append(r.messages, exact)
-	if r.safeMessages != nil {
+	if r.foldedAny {
 		r.safeMessages = append(r.safeMessages, safe)
 	}
 	return nil

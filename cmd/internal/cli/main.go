@@ -151,6 +151,9 @@ func (a *app) config(h home.Home) (config.Config, config.Source, error) {
 		return config.Config{}, source, err
 	}
 	c, err := source.Load(presets, a.env)
+	for _, n := range c.Notices() {
+		fmt.Fprintf(a.stderr, "icyloom: note: configuration %s: %s\n", source, n)
+	}
 	return c, source, err
 }
 

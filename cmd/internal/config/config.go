@@ -27,7 +27,12 @@ type Config struct {
 	Ledger Ledger `yaml:"ledger"`
 	// Who may speak to the ports.
 	Auth Auth `yaml:"auth"`
+
+	notices Faults
 }
+
+// Notices are lines of the file that this version does nothing with.
+func (c Config) Notices() Faults { return c.notices }
 
 // Gateway is the section of the LLM gateway.
 type Gateway struct {

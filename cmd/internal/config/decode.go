@@ -18,6 +18,7 @@ import (
 type decoder struct {
 	presets Presets
 	faults  Faults
+	notices Faults
 	lines   map[string]int // key path → line
 }
 
@@ -143,6 +144,9 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 	known := keysOf(v.Type())
 	d.pairs(n, path, func(key, value *yaml.Node) {
 		i := slices.Index(known, key.Value)
+		if i < 0 && d.later(key, value, join(path, key.Value)) {
+			return
+		}
 		if i < 0 {
 			fix := "keys here: " + strings.Join(known, ", ")
 			if near := nearest(key.Value, known); near != "" {
@@ -196,10 +200,16 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
 	v.Set(out)
 }
 
+// fieldsOf are the fields of a section that have keys, in their order; what has
+// none comes after them.
+func fieldsOf(t reflect.Type) []reflect.StructField {
+	return slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return !f.IsExported() })
+}
+
 func keysOf(t reflect.Type) []string {
-	keys := make([]string, t.NumField())
-	for i := range keys {
-		keys[i] = t.Field(i).Tag.Get("yaml")
+	var keys []string
+	for _, f := range fieldsOf(t) {
+		keys = append(keys, f.Tag.Get("yaml"))
 	}
 	return keys
 }

@@ -81,6 +81,7 @@ func Parse(data []byte, presets Presets, env func(string) string) (Config, error
 		d.faults.sort()
 		return Config{}, d.faults
 	}
+	c.notices = d.notices
 	return c, nil
 }
 

@@ -96,8 +96,7 @@ func node(v reflect.Value, docs map[string]string, top bool) *yaml.Node {
 
 func structNode(v reflect.Value, docs map[string]string, top bool) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
+	for i, f := range fieldsOf(v.Type()) {
 		key := &yaml.Node{Kind: yaml.ScalarNode, Value: f.Tag.Get("yaml")}
 		if doc := docs[v.Type().Name()+"."+f.Name]; doc != "" {
 			key.HeadComment = "# " + doc
@@ -133,8 +132,7 @@ func schema(v reflect.Value, docs map[string]string) map[string]any {
 	switch v.Kind() {
 	case reflect.Struct:
 		props := map[string]any{}
-		for i := range v.NumField() {
-			f := v.Type().Field(i)
+		for i, f := range fieldsOf(v.Type()) {
 			s := schema(v.Field(i), docs)
 			s["description"] = docs[v.Type().Name()+"."+f.Name]
 			if words := f.Tag.Get("enum"); words != "" {

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -22,11 +21,4 @@ func finished(api events.API, a answer) bool {
 	// The last event counts only when its closing blank line is here too.
 	cut := bytes.LastIndex(a.body, []byte("\n\n"))
 	return cut >= 0 && meaningOf(api, a.body[:cut+2]).Ended
-}
-
-// try is post without an opinion: what arrived, however it ended.
-func (d *daemon) try(ctx context.Context, api events.API, key string, body []byte) answer {
-	h := http.Header{}
-	credentials(h, api, key)
-	return post(ctx, d.http, d.gateway+apiPath(api), h, body)
 }

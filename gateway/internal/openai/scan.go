@@ -140,15 +140,6 @@ func (s *scanner) str() ([]byte, bool) {
 	return nil, false
 }
 
-// null consumes a null and nothing else.
-func (s *scanner) null() bool {
-	if s.peek() != 'n' {
-		return false
-	}
-	s.skip()
-	return true
-}
-
 // number returns a whole number; it skips any other value.
 func (s *scanner) number() (int64, bool) {
 	raw := s.value()
