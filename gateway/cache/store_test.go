@@ -229,3 +229,24 @@ func TestNewerAnswersStayWhileOlderAreRead(t *testing.T) {
 		t.Errorf("%q", a.Data)
 	}
 }
+
+// That an answer's own bytes will do is found out once, and weighs nothing.
+func TestOwnBytesAreRenderedOnce(t *testing.T) {
+	s := newStore(t, nil, nil)
+	a, calls := answerAt(time.Now(), "data"), 0
+	s.Show(Key{1}, a)
+	before, _, _ := s.Stats()
+	for range 3 {
+		b, err := s.Rendered(Key{1}, a, VariantSSE, func(b []byte) ([]byte, error) {
+			calls++
+			return b, nil
+		})
+		if err != nil || string(b) != "data" {
+			t.Errorf("%q %v", b, err)
+		}
+	}
+	s.Show(Key{1}, a)
+	if after, _, _ := s.Stats(); calls != 1 || after != before {
+		t.Errorf("rendered %d times; it weighs %d, then %d", calls, before, after)
+	}
+}
