@@ -54,7 +54,7 @@ const entryBytes = 600
 func (a *Answer) weight() uint32 {
 	n := len(a.Data) + entryBytes
 	for i := range a.rendered {
-		if p := a.rendered[i].Load(); p != nil {
+		if p := a.rendered[i].Load(); p != nil && p != &a.Data {
 			n += len(*p)
 		}
 	}

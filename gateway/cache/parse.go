@@ -257,6 +257,9 @@ func (r *Request) judge() {
 	if r.ambiguous {
 		r.Bypass = "ambiguous"
 	}
+	if r.tangled {
+		r.Bypass = "tangled"
+	}
 }
 
 // text is the text of a JSON string, "" for anything else.

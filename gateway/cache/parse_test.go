@@ -264,6 +264,23 @@ func TestBypass(t *testing.T) {
 	}
 }
 
+// Ordering what is nested deep and large would keep a processor busy for long.
+func TestTangledBodiesAreNotOrdered(t *testing.T) {
+	nested := func(depth int) string {
+		return `{"x":` + strings.Repeat(`{"b":0,"a":`, depth) + `"` + strings.Repeat("x", 100_000) + `"` + strings.Repeat("}", depth) + "}"
+	}
+	for depth, want := range map[int]string{30: "", 900: "tangled"} {
+		r, err := Parse([]byte(nested(depth)), events.APIChat, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Bypass != want {
+			t.Errorf("%d levels: %q", depth, r.Bypass)
+		}
+		r.Release()
+	}
+}
+
 func TestRoutingFields(t *testing.T) {
 	r, err := Parse([]byte(`{"model":"a\/\u0062","stream":true,"upstream":"x\"y","stream_options":{"z":1,"include_usage":true}}`), events.APIChat, nil)
 	if err != nil {

@@ -37,6 +37,8 @@ type scanner struct {
 	anthropic bool // the body is one of the messages API
 	talks     bool // the body is a conversation
 	ambiguous bool // an object has a key twice
+	moved     int  // bytes put in order so far, each once a level
+	tangled   bool // that were too many
 	hosted    bool // a tool is run by the provider
 
 	// Of the message being read.
@@ -275,9 +277,17 @@ func (s *scanner) dropID(base int) bool {
 	return true
 }
 
+// maxMoves is how often a body's bytes may be put in order, on average: more
+// than any sensible one's nesting asks for, and little enough to be quick.
+const maxMoves = 64
+
 // tidy orders the members of one object, written from start on, by key, and
 // leaves out the dropped ones.
 func (s *scanner) tidy(base, start int) {
+	s.moved += len(s.out) - start
+	if s.tangled = s.tangled || s.moved > maxMoves*len(s.in); s.tangled {
+		return // what comes out names nothing any more
+	}
 	ms := s.members[base:]
 	slices.SortFunc(ms, func(a, b member) int { return bytes.Compare(s.keyOf(a), s.keyOf(b)) })
 	s.spare = s.spare[:0]

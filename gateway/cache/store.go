@@ -167,6 +167,7 @@ func (s *Store) Rendered(key Key, a *Answer, v Variant, render func([]byte) ([]b
 		return nil, err
 	}
 	if len(b) > 0 && len(b) == len(a.Data) && &b[0] == &a.Data[0] {
+		a.rendered[v].Store(&a.Data)
 		return b, nil
 	}
 	a.rendered[v].Store(&b)

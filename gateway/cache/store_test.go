@@ -92,8 +92,9 @@ func TestStoreRefusesWhenBehind(t *testing.T) {
 	b := blocked{eventstest.NewLog(t), make(chan struct{})}
 	s := newStore(t, b, nil)
 	taken := 0
+	a := answerAt(time.Now(), string(make([]byte, 1<<20))) // one for all: a write gives up in time
 	for range 2 * maxQueuedBytes / (1 << 20) {
-		if s.Offer(Key{byte(taken)}, answerAt(time.Now(), string(make([]byte, 1<<20)))) {
+		if s.Offer(Key{byte(taken)}, a) {
 			taken++
 		}
 	}
@@ -226,5 +227,26 @@ func TestNewerAnswersStayWhileOlderAreRead(t *testing.T) {
 	}
 	if a := s.Get(t.Context(), key); a != newer {
 		t.Errorf("%q", a.Data)
+	}
+}
+
+// That an answer's own bytes will do is found out once, and weighs nothing.
+func TestOwnBytesAreRenderedOnce(t *testing.T) {
+	s := newStore(t, nil, nil)
+	a, calls := answerAt(time.Now(), "data"), 0
+	s.Show(Key{1}, a)
+	before, _, _ := s.Stats()
+	for range 3 {
+		b, err := s.Rendered(Key{1}, a, VariantSSE, func(b []byte) ([]byte, error) {
+			calls++
+			return b, nil
+		})
+		if err != nil || string(b) != "data" {
+			t.Errorf("%q %v", b, err)
+		}
+	}
+	s.Show(Key{1}, a)
+	if after, _, _ := s.Stats(); calls != 1 || after != before {
+		t.Errorf("rendered %d times; it weighs %d, then %d", calls, before, after)
 	}
 }
