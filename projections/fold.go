@@ -14,6 +14,7 @@ type folder struct {
 	names interner
 	seq   uint64 // the last one applied
 	rows  [tableCount]int64
+	wrote [tableCount]int64 // rows as the checkpoints have them
 
 	minutes, longer           writeBack[seriesKey, seriesRow]
 	minuteShares, otherShares writeBack[shareKey, shareRow]
@@ -70,6 +71,7 @@ func (f *folder) reload() {
 		}
 		return true
 	})
+	f.wrote = f.rows
 	f.loadState()
 	if f.seq == 0 { // there is nothing to read yet
 		f.minutes.partial, f.longer.partial, f.minuteShares.partial, f.otherShares.partial = false, false, false, false
@@ -117,10 +119,17 @@ func (f *folder) flush() {
 func (f *folder) checkpoint() {
 	f.shapes.flush(f.c, &f.rows[tabShapes])
 	f.saveState()
-	st := f.c.prepare("INSERT OR REPLACE INTO checkpoints (name, version, seq, rows) VALUES (?, ?, ?, ?)")
-	for i, t := range schema() {
-		st.text(1, t.name).ints(2, int64(t.version), int64(f.seq), f.rows[i]).run()
+	f.c.prepare("UPDATE checkpoints SET seq = ?").ints(1, int64(f.seq)).run()
+	if f.rows == f.wrote {
+		return
 	}
+	st := f.c.prepare("UPDATE checkpoints SET rows = ? WHERE name = ?")
+	for i, t := range schema() {
+		if f.rows[i] != f.wrote[i] {
+			st.ints(1, f.rows[i]).text(2, t.name).run()
+		}
+	}
+	f.wrote = f.rows
 }
 
 // apply folds one event. A fault in it is an error that names the event.
