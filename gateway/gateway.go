@@ -12,6 +12,7 @@ import (
 
 	"github.com/icyloom/icyloom/events"
 	"github.com/icyloom/icyloom/gateway/cache"
+	"github.com/icyloom/icyloom/gateway/internal/direct"
 )
 
 // Gateway is the handler. It is safe for concurrent use.
@@ -29,7 +30,7 @@ type Gateway struct {
 	store      *cache.Store
 	ids        *events.IDs
 	transport  http.RoundTripper
-	own        *http.Transport // nil when the transport is the caller's
+	own        *direct.Transport // nil when the transport is the caller's
 	dog        *watchdog
 	since      time.Time
 	lost       atomic.Int64 // events the log did not take
@@ -70,9 +71,9 @@ func New(o Options) (*Gateway, error) {
 
 // newTransport returns a transport for many calls to few hosts. It leaves
 // content codings alone.
-func newTransport() *http.Transport {
+func newTransport() *direct.Transport {
 	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
-	return &http.Transport{
+	base := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           dialer.DialContext,
 		TLSHandshakeTimeout:   10 * time.Second,
@@ -85,6 +86,7 @@ func newTransport() *http.Transport {
 		WriteBufferSize:       128 << 10, // a coding agent's body in one piece,
 		ReadBufferSize:        16 << 10,
 	}
+	return &direct.Transport{Base: base, Dial: dialer.DialContext, Proxy: http.ProxyFromEnvironment}
 }
 
 // ServeHTTP answers one request. It panics with http.ErrAbortHandler when an
