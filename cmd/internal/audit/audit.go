@@ -1,6 +1,6 @@
 // Package audit answers what a person asks of the log itself: fold it again and
-// compare (Replay), or hand it over (Export). Both read; neither appends. They
-// run inside the daemon where one holds the home, and in the command itself
+// compare (Replay), or hand it over (Export). Both read the log; neither appends.
+// A replay that repairs has the tables rebuilt from it. They run inside the daemon where one holds the home, and in the command itself
 // where none does.
 package audit
 

@@ -21,19 +21,31 @@ type Live interface {
 	Digests(ctx context.Context) (projections.Digests, error)
 	// Wait returns when the event at seq is in the tables.
 	Wait(ctx context.Context, seq uint64) error
+	// Rebuild puts tables folded from the whole log in place of the present ones.
+	Rebuild(ctx context.Context) error
+}
+
+// ReplayRequest is what a person asks of a replay; zero: compare, change nothing.
+type ReplayRequest struct {
+	// Until is where to stop; zero: where the live tables stand. A fold that
+	// stops elsewhere is not compared.
+	Until Point `json:"until,omitzero"`
+	// File, an absolute path, keeps the tables, and must not exist; "": they are
+	// removed.
+	File string `json:"file,omitempty"`
+	// Repair has live tables that differ rebuilt from the log and compared
+	// again. It goes with no Until.
+	Repair bool `json:"repair,omitempty"`
 }
 
 // ReplayOptions say what is folded again. Log is required.
 type ReplayOptions struct {
+	ReplayRequest
 	Log events.Reader
 	// Live is compared with; nil: the fold is only made.
 	Live Live
-	// Until is where to stop; zero: where the live tables stand. A fold that
-	// stops elsewhere is not compared.
-	Until Point
-	// File keeps the tables, and must not exist; "": they are made in Scratch
-	// and removed.
-	File, Scratch string
+	// Scratch is the folder for tables that are not kept; "": the system's.
+	Scratch string
 	// Progress is called about ten times a second; nil: not.
 	Progress func(projections.Progress)
 }
@@ -43,12 +55,16 @@ type ReplayReport struct {
 	Seq       uint64 `json:"seq"`
 	Events    uint64 `json:"events"`
 	ElapsedMS int64  `json:"elapsed_ms"`
-	// File is where the tables were kept, "" when they were not.
+	// File is where the tables were kept, "" when they were not. After a repair
+	// they are those of the comparison before it.
 	File string `json:"file,omitempty"`
 	// Compared is set when the live tables were held against the replayed ones;
 	// Same then says whether every table is equal.
-	Compared bool          `json:"compared"`
-	Same     bool          `json:"same"`
+	Compared bool `json:"compared"`
+	Same     bool `json:"same"`
+	// Repaired names the tables that differed before the live ones were rebuilt;
+	// all else in the report is the comparison after that. Empty: no rebuild.
+	Repaired []string      `json:"repaired,omitempty"`
 	Tables   []TableReport `json:"tables"`
 }
 
@@ -73,8 +89,30 @@ func (r ReplayReport) Different() []string {
 }
 
 // Replay folds the log from its first event into new tables, and compares their
-// digests with the live ones at the same sequence number.
+// digests with the live ones at the same sequence number. Where they differ and
+// o.Repair is set, the live ones are rebuilt and the comparison is made again.
 func Replay(ctx context.Context, o ReplayOptions) (ReplayReport, error) {
+	if o.Repair && !o.Until.IsZero() {
+		return ReplayReport{}, errors.New("a replay that stops at a place of its own compares nothing, so there is nothing to repair")
+	}
+	before, err := compare(ctx, o)
+	if err != nil || before.Same || !o.Repair {
+		return before, err
+	}
+	if err := o.Live.Rebuild(ctx); err != nil {
+		return ReplayReport{}, fmt.Errorf("replay: the live tables differ and could not be rebuilt: %w", err)
+	}
+	o.File = "" // that one is written already
+	after, err := compare(ctx, o)
+	after.File, after.Repaired = before.File, before.Different()
+	if err != nil {
+		err = fmt.Errorf("the live tables were rebuilt, but not compared again: %w", err)
+	}
+	return after, err
+}
+
+// compare is one replay that changes nothing.
+func compare(ctx context.Context, o ReplayOptions) (ReplayReport, error) {
 	build := projections.BuildOptions{Log: o.Log, File: o.File, Until: o.Until.Seq, UntilTime: o.Until.Time, Progress: o.Progress}
 	var live projections.Digests
 	if o.Live != nil && o.Until.IsZero() {

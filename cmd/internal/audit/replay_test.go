@@ -67,7 +67,7 @@ func TestReplayComparesEveryTable(t *testing.T) {
 func TestReplayUntilKeepsTheTables(t *testing.T) {
 	log := filled(t, 30)
 	file := filepath.Join(t.TempDir(), "then.db")
-	o := audit.ReplayOptions{Log: log, Live: store(t, projections.Options{Log: log}), Until: point(t, "12"), File: file}
+	o := audit.ReplayOptions{Log: log, Live: store(t, projections.Options{Log: log}), ReplayRequest: audit.ReplayRequest{Until: point(t, "12"), File: file}}
 	report, err := audit.Replay(t.Context(), o)
 	if err != nil || report.Compared || !report.Same || report.Seq != 12 || report.File != file {
 		t.Fatalf("%+v, %v", report, err)

@@ -21,7 +21,7 @@ import (
 // home itself where none does.
 type past interface {
 	Dashboard(ctx context.Context, w projections.Window) (projections.Dashboard, error)
-	Replay(ctx context.Context, until audit.Point, file string, progress func(projections.Progress)) (audit.ReplayReport, error)
+	Replay(ctx context.Context, r audit.ReplayRequest, progress func(projections.Progress)) (audit.ReplayReport, error)
 	Export(ctx context.Context, w io.Writer, o audit.ExportOptions) (audit.Exported, error)
 }
 

@@ -59,10 +59,9 @@ func (c *Client) Dashboard(ctx context.Context, window projections.Window) (proj
 	return d, c.get(ctx, "/dashboard?window="+url.QueryEscape(string(window)), &d)
 }
 
-// Replay has the daemon fold its log again. file, absolute or "", keeps the
-// tables.
-func (c *Client) Replay(ctx context.Context, until audit.Point, file string, progress func(projections.Progress)) (audit.ReplayReport, error) {
-	res, err := c.do(ctx, "POST", "/replay", replayRequest{Until: until, File: file})
+// Replay has the daemon fold its log again, and repair its tables if r says so.
+func (c *Client) Replay(ctx context.Context, r audit.ReplayRequest, progress func(projections.Progress)) (audit.ReplayReport, error) {
+	res, err := c.do(ctx, "POST", "/replay", r)
 	if err != nil {
 		return audit.ReplayReport{}, err
 	}
@@ -76,8 +75,8 @@ func (c *Client) Replay(ctx context.Context, until audit.Point, file string, pro
 		case l.Error != "":
 			return audit.ReplayReport{}, errors.New(l.Error)
 		case l.Result != nil:
-			var r audit.ReplayReport
-			return r, json.Unmarshal(l.Result, &r)
+			var report audit.ReplayReport
+			return report, json.Unmarshal(l.Result, &report)
 		case l.Progress != nil && progress != nil:
 			progress(*l.Progress)
 		}

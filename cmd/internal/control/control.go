@@ -54,14 +54,8 @@ type Service struct {
 	Hello     func() Hello
 	Checks    func(ctx context.Context) []Check
 	Dashboard func(ctx context.Context, window projections.Window) (projections.Dashboard, error)
-	Replay    func(ctx context.Context, until audit.Point, file string, progress func(projections.Progress)) (audit.ReplayReport, error)
+	Replay    func(ctx context.Context, r audit.ReplayRequest, progress func(projections.Progress)) (audit.ReplayReport, error)
 	Export    func(ctx context.Context, w io.Writer, o audit.ExportOptions) (audit.Exported, error)
-}
-
-// replayRequest is the body of POST /replay.
-type replayRequest struct {
-	Until audit.Point `json:"until"`
-	File  string      `json:"file,omitempty"`
 }
 
 // exportRequest is the body of POST /export.

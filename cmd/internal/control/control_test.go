@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,12 +49,16 @@ func service() control.Service {
 			}
 			return projections.Dashboard{Window: w}, nil
 		},
-		Replay: func(_ context.Context, until audit.Point, file string, progress func(projections.Progress)) (audit.ReplayReport, error) {
+		Replay: func(_ context.Context, r audit.ReplayRequest, progress func(projections.Progress)) (audit.ReplayReport, error) {
 			progress(projections.Progress{Applied: 1, Head: 2})
-			if file == "full" {
+			if r.File == "full" {
 				return audit.ReplayReport{}, errors.New("disk full")
 			}
-			return audit.ReplayReport{Seq: until.Seq, File: file, Same: true}, nil
+			report := audit.ReplayReport{Seq: r.Until.Seq, File: r.File, Same: true}
+			if r.Repair {
+				report.Repaired = []string{"series"}
+			}
+			return report, nil
 		},
 		Export: func(_ context.Context, w io.Writer, o audit.ExportOptions) (audit.Exported, error) {
 			if o.From.Seq == 9 {
@@ -105,9 +110,13 @@ func TestEveryAnswerArrives(t *testing.T) {
 		t.Errorf("dashboard: %+v, %v", d.Window, err)
 	}
 	steps := 0
-	r, err := c.Replay(t.Context(), audit.Point{Seq: 7}, "f", func(p projections.Progress) { steps += int(p.Head) })
-	if err != nil || r.Seq != 7 || r.File != "f" || !r.Same || steps != 2 {
+	r, err := c.Replay(t.Context(), audit.ReplayRequest{Until: audit.Point{Seq: 7}, File: "f"}, func(p projections.Progress) { steps += int(p.Head) })
+	if err != nil || r.Seq != 7 || r.File != "f" || !r.Same || r.Repaired != nil || steps != 2 {
 		t.Errorf("replay: %+v, %v, progress %d", r, err, steps)
+	}
+	r, err = c.Replay(t.Context(), audit.ReplayRequest{Repair: true}, nil)
+	if err != nil || r.Seq != 0 || !slices.Equal(r.Repaired, []string{"series"}) {
+		t.Errorf("a replay that repairs: %+v, %v", r, err)
 	}
 	var out bytes.Buffer
 	done, err := c.Export(t.Context(), &out, audit.ExportOptions{Format: audit.FormatJSONL, To: audit.Point{Seq: 5}})
@@ -124,7 +133,7 @@ func TestFaultsArriveAsTheyWereSaid(t *testing.T) {
 	if _, err := c.Dashboard(t.Context(), projections.Window7d); err == nil || err.Error() != "stalled; restart" {
 		t.Errorf("dashboard: %v", err)
 	}
-	if _, err := c.Replay(t.Context(), audit.Point{}, "full", nil); err == nil || err.Error() != "disk full" {
+	if _, err := c.Replay(t.Context(), audit.ReplayRequest{File: "full"}, nil); err == nil || err.Error() != "disk full" {
 		t.Errorf("replay: %v", err)
 	}
 	if _, err := c.Export(t.Context(), io.Discard, audit.ExportOptions{Format: audit.FormatCSV}); err == nil || err.Error() != "a hole at 3" {
@@ -184,7 +193,7 @@ func TestAnotherProtocolIsOneClearSentence(t *testing.T) {
 func TestCloseCutsWhatDoesNotEnd(t *testing.T) {
 	begun := make(chan struct{})
 	s := service()
-	s.Replay = func(ctx context.Context, _ audit.Point, _ string, _ func(projections.Progress)) (audit.ReplayReport, error) {
+	s.Replay = func(ctx context.Context, _ audit.ReplayRequest, _ func(projections.Progress)) (audit.ReplayReport, error) {
 		close(begun)
 		<-ctx.Done()
 		return audit.ReplayReport{}, ctx.Err()
@@ -201,7 +210,7 @@ func TestCloseCutsWhatDoesNotEnd(t *testing.T) {
 	defer c.Close()
 	failed := make(chan error, 1)
 	go func() {
-		_, err := c.Replay(t.Context(), audit.Point{}, "", nil)
+		_, err := c.Replay(t.Context(), audit.ReplayRequest{}, nil)
 		failed <- err
 	}()
 	<-begun

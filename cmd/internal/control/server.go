@@ -93,7 +93,7 @@ func answer(w http.ResponseWriter, v any, err error) {
 }
 
 func (s *Server) replay(w http.ResponseWriter, r *http.Request) {
-	var req replayRequest
+	var req audit.ReplayRequest
 	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
 		http.Error(w, "the request is not JSON: "+err.Error(), http.StatusBadRequest)
 		return
@@ -103,7 +103,7 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request) {
 		_ = out.Encode(l) // a reader that left is seen by the request's context
 		_ = http.NewResponseController(w).Flush()
 	}
-	report, err := s.service.Replay(r.Context(), req.Until, req.File, func(p projections.Progress) { send(line{Progress: &p}) })
+	report, err := s.service.Replay(r.Context(), req, func(p projections.Progress) { send(line{Progress: &p}) })
 	result := json.RawMessage(nil)
 	if err == nil {
 		result, err = json.Marshal(report)

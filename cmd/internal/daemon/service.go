@@ -28,9 +28,19 @@ func (d *Daemon) service() control.Service {
 			return append(d.ledger.Checks(ctx), d.checkSpool())
 		},
 		Dashboard: d.ledger.Dashboard,
-		Replay:    d.ledger.Replay,
+		Replay:    d.replay,
 		Export:    d.ledger.Export,
 	}
+}
+
+// replay is the ledger's, with a line in the daemon's log when it changed tables:
+// whoever asked for that is another process.
+func (d *Daemon) replay(ctx context.Context, r audit.ReplayRequest, progress func(projections.Progress)) (audit.ReplayReport, error) {
+	report, err := d.ledger.Replay(ctx, r, progress)
+	if len(report.Repaired) > 0 {
+		d.o.Logger.Warn("tables that did not follow from the log were rebuilt, as asked for", "tables", report.Repaired, "same", report.Same)
+	}
+	return report, err
 }
 
 func (d *Daemon) checkSpool() control.Check {
@@ -47,10 +57,10 @@ func (l *Ledger) Dashboard(ctx context.Context, w projections.Window) (projectio
 	return l.Store.Dashboard(ctx, w, l.now())
 }
 
-// Replay folds the log again and compares. file keeps the tables; it may be "".
-func (l *Ledger) Replay(ctx context.Context, until audit.Point, file string, progress func(projections.Progress)) (audit.ReplayReport, error) {
+// Replay folds the log again, compares, and repairs the tables if r says so.
+func (l *Ledger) Replay(ctx context.Context, r audit.ReplayRequest, progress func(projections.Progress)) (audit.ReplayReport, error) {
 	return audit.Replay(ctx, audit.ReplayOptions{
-		Log: l.Log, Live: l.Store, Until: until, File: file, Scratch: l.Home.Dir(), Progress: progress,
+		ReplayRequest: r, Log: l.Log, Live: l.Store, Scratch: l.Home.Dir(), Progress: progress,
 	})
 }
 
