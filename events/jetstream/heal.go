@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -80,7 +81,7 @@ func (l *Log) putFailed(s *session, ref events.BodyRef, size int, err error) boo
 		l.logger.Warn("the log does not take bodies; cached answers are not kept until it does", "error", err)
 		p.status, p.need = PutStatus{Failing: true}, 0
 	}
-	p.status.Reason = err.Error()
+	p.status.Reason = reasonOf(err)
 	p.status.Refused++
 	p.bad, p.need = s, max(p.need, uint64(size))
 	if len(p.unswept) < maxUnswept {
@@ -91,6 +92,12 @@ func (l *Log) putFailed(s *session, ref events.BodyRef, size int, err error) boo
 	default:
 	}
 	return true
+}
+
+// reasonOf is err without the words that every such error begins with: they
+// speak of the log, and only its bodies are concerned.
+func reasonOf(err error) string {
+	return strings.TrimPrefix(err.Error(), events.ErrUnavailable.Error()+": ")
 }
 
 // healPuts heals the broker each time a Put has failed, until Close.
@@ -161,7 +168,7 @@ func (l *Log) healOnce() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
-		p.status.Reason = err.Error()
+		p.status.Reason = reasonOf(err)
 		if s != nil {
 			p.bad = s
 		}
