@@ -37,9 +37,16 @@ func (g *Gateway) append(e events.Event) {
 	var w watched
 	g.dog.watch(&w, appendTimeout, cancel)
 	defer g.dog.forget(&w)
-	if _, err := g.opt.Log.Append(ctx, e); err != nil {
-		g.lost.Add(1)
-		g.opt.Logger.Error("an event was lost", "id", e.ID, "kind", e.Kind, "err", err)
+	_, err := g.opt.Log.Append(ctx, e)
+	if err == nil {
+		if n := g.unbooked.Worked(); n > 0 {
+			g.opt.Logger.Info("events are no longer lost", "lost", n)
+		}
+		return
+	}
+	g.lost.Add(1)
+	if g.unbooked.Failed() {
+		g.opt.Logger.Error("events are lost; requests go on", "id", e.ID, "kind", e.Kind, "err", err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/icyloom/icyloom/events"
 	"github.com/icyloom/icyloom/gateway/cache"
 	"github.com/icyloom/icyloom/gateway/internal/direct"
+	"github.com/icyloom/icyloom/gateway/internal/streak"
 )
 
 // Gateway is the handler. It is safe for concurrent use.
@@ -34,6 +35,7 @@ type Gateway struct {
 	dog        *watchdog
 	since      time.Time
 	lost       atomic.Int64 // events the log did not take
+	unbooked   streak.Streak
 
 	mu       sync.Mutex
 	inFlight int64
@@ -223,8 +225,8 @@ func (g *Gateway) leave() {
 	}
 }
 
-// Close waits until the events of requests in flight are appended and cached
-// answers are written, or until ctx ends. Requests that come later get an error.
+// Close waits until the events of requests in flight are appended, which else is
+// an error, and cached answers are written, or until ctx ends. Requests that come later get an error.
 func (g *Gateway) Close(ctx context.Context) error {
 	g.mu.Lock()
 	first := !g.closed
@@ -241,8 +243,9 @@ func (g *Gateway) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	if e := g.store.Close(ctx); err == nil {
-		err = e
+	g.store.Close(ctx)
+	if n := g.unbooked.End(); n > 0 {
+		g.opt.Logger.Error("events were lost", "count", n)
 	}
 	if first {
 		g.dog.close()

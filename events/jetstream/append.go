@@ -22,6 +22,7 @@ import (
 func (l *Log) Append(ctx context.Context, e events.Event) (uint64, error) {
 	s, err := l.session()
 	if err != nil {
+		l.appendFailed(nil)
 		return 0, err
 	}
 	buf := getBuffer()
@@ -36,6 +37,9 @@ func (l *Log) Append(ctx context.Context, e events.Event) (uint64, error) {
 		l.tail.put(s, ack.seq, b)
 	}
 	putBuffer(buf)
+	if err != nil {
+		l.appendFailed(s)
+	}
 	return ack.seq, err
 }
 

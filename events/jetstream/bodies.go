@@ -36,9 +36,14 @@ const (
 	directGetBodies = "$JS.API.DIRECT.GET." + bodiesStream
 )
 
-// Put implements events.Bodies.
+// Put implements events.Bodies. When the embedded broker does not take a body,
+// it is healed, and until then each Put fails at once with events.ErrUnavailable;
+// PutStatus tells.
 func (l *Log) Put(ctx context.Context, b events.Body) error {
 	if err := events.ValidBodyName(b.Class, b.Key); err != nil {
+		return err
+	}
+	if err := l.puts.refuse(); err != nil {
 		return err
 	}
 	s, err := l.session()
@@ -58,6 +63,9 @@ func (l *Log) Put(ctx context.Context, b events.Body) error {
 	// same, and parts of it may.
 	untidy := s.broker == nil || l.bodies.index.add(b.Class, b.Key)
 	err = s.put(ctx, b, *buf)
+	if err != nil && l.putFailed(s, events.BodyRef{Class: b.Class, Key: b.Key}, len(*buf), err) {
+		return err // swept once the broker is healed
+	}
 	if untidy || err != nil {
 		l.bodies.sweepLater(b.Class, b.Key)
 	}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -24,7 +22,7 @@ const (
 )
 
 // startBroker starts the embedded broker over dir and waits until it serves.
-func startBroker(ctx context.Context, dir string, logger *slog.Logger) (*server.Server, error) {
+func startBroker(ctx context.Context, dir string, lines *repeats) (*server.Server, error) {
 	srv, err := server.NewServer(&server.Options{
 		ServerName:         "icyloom",
 		DontListen:         true,
@@ -40,7 +38,7 @@ func startBroker(ctx context.Context, dir string, logger *slog.Logger) (*server.
 	if err != nil {
 		return nil, fmt.Errorf("%w: embedded broker: %w", events.ErrUnavailable, err)
 	}
-	voice := &brokerLog{logger: logger}
+	voice := &brokerLog{lines: lines}
 	srv.SetLoggerV2(voice, false, false, false)
 	srv.Start()
 	for !srv.ReadyForConnections(50 * time.Millisecond) {
@@ -79,39 +77,4 @@ func claim(dir string) (release func() error, err error) {
 		return nil, errors.Join(fmt.Errorf("jetstream: %s is in use by another process (%w): stop that one or choose another home", dir, err), f.Close())
 	}
 	return f.Close, nil
-}
-
-// brokerLog gives the broker's words to slog, all but errors at debug level,
-// and remembers the first fatal one: the broker goes on without JetStream then.
-type brokerLog struct {
-	logger *slog.Logger
-	mu     sync.Mutex
-	died   error
-}
-
-func (b *brokerLog) fatal() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.died
-}
-
-func (b *brokerLog) Noticef(format string, v ...any) { b.say(slog.LevelDebug, format, v) }
-func (b *brokerLog) Warnf(format string, v ...any)   { b.say(slog.LevelDebug, format, v) }
-func (b *brokerLog) Errorf(format string, v ...any)  { b.say(slog.LevelWarn, format, v) }
-func (b *brokerLog) Debugf(string, ...any)           {}
-func (b *brokerLog) Tracef(string, ...any)           {}
-
-func (b *brokerLog) Fatalf(format string, v ...any) {
-	b.mu.Lock()
-	if b.died == nil {
-		b.died = fmt.Errorf(format, v...)
-	}
-	b.mu.Unlock()
-	b.say(slog.LevelError, format, v)
-}
-
-func (b *brokerLog) say(level slog.Level, format string, v []any) {
-	if b.logger.Enabled(context.Background(), level) {
-		b.logger.Log(context.Background(), level, "broker: "+fmt.Sprintf(format, v...))
-	}
 }

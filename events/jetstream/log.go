@@ -60,6 +60,11 @@ type Log struct {
 
 	tail   tail
 	bodies bodies
+	puts   puts
+	lines  *repeats
+
+	failed atomic.Pointer[session] // where the last append failed; nil: nowhere since Heal
+	none   session                 // stands in failed for the time between two sessions
 }
 
 // Open opens the log, creating its streams when there are none. It returns
@@ -76,6 +81,8 @@ func Open(ctx context.Context, opts Options) (*Log, error) {
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
 	}
+	l.lines = newRepeats(l.logger, time.Now)
+	l.puts.wake, l.puts.room = make(chan struct{}, 1), roomOn
 	if opts.Dir != "" {
 		release, err := claim(opts.Dir)
 		if err != nil {
@@ -89,6 +96,9 @@ func Open(ctx context.Context, opts Options) (*Log, error) {
 		return nil, errors.Join(err, l.unclaim())
 	}
 	l.startBodies()
+	if opts.Dir != "" {
+		l.work.Go(l.healPuts)
+	}
 	return l, nil
 }
 
@@ -101,7 +111,7 @@ func (l *Log) unclaim() error {
 
 // openSession starts a session and makes it the current one.
 func (l *Log) openSession(ctx context.Context) error {
-	s, err := startSession(ctx, l.opts, l.logger)
+	s, err := startSession(ctx, l.opts, l.lines)
 	if err != nil {
 		return err
 	}
@@ -156,10 +166,17 @@ func (l *Log) await(ctx context.Context) (*session, error) {
 // an error that says so.
 func (l *Log) Restart(ctx context.Context) error {
 	if l.opts.URL != "" {
-		return errors.New("jetstream: an external broker is not ours to restart")
+		return errNotOurs
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.restart(ctx)
+}
+
+var errNotOurs = errors.New("jetstream: an external broker is not ours to restart")
+
+// restart is Restart; the caller holds mu.
+func (l *Log) restart(ctx context.Context) error {
 	if l.closed.Load() {
 		return events.ErrClosed
 	}
@@ -188,9 +205,9 @@ func (l *Log) Close(ctx context.Context) error {
 	l.stop()
 	done := make(chan error, 1)
 	go func() {
+		l.work.Wait() // the healer may hold mu, and ends with ctx
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.work.Wait()
 		done <- errors.Join(l.endSession(), l.unclaim())
 	}()
 	select {

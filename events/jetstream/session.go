@@ -31,15 +31,15 @@ type session struct {
 
 // startSession connects, starting the broker first where it is embedded, and
 // makes sure that both streams are there.
-func startSession(ctx context.Context, opts Options, logger *slog.Logger) (*session, error) {
+func startSession(ctx context.Context, opts Options, lines *repeats) (*session, error) {
 	s := &session{down: make(chan struct{})}
 	var err error
 	if opts.URL == "" {
-		if s.broker, err = startBroker(ctx, opts.Dir, logger); err != nil {
+		if s.broker, err = startBroker(ctx, opts.Dir, lines); err != nil {
 			return nil, err
 		}
 	}
-	if err = s.connect(opts, logger); err == nil {
+	if err = s.connect(opts, lines); err == nil {
 		err = s.ensureStreams(ctx, opts.Dir)
 	}
 	if err != nil {
@@ -48,21 +48,21 @@ func startSession(ctx context.Context, opts Options, logger *slog.Logger) (*sess
 	return s, nil
 }
 
-func (s *session) connect(opts Options, logger *slog.Logger) error {
-	pub, err := s.dial("writes", opts, logger)
+func (s *session) connect(opts Options, lines *repeats) error {
+	pub, err := s.dial("writes", opts, lines)
 	if err != nil {
 		return err
 	}
 	s.pub = newPublisher(pub, opts.AckTimeout)
 	pub.SetDisconnectErrHandler(func(*nats.Conn, error) { s.pub.fail() })
-	if s.reads, err = s.dial("reads", opts, logger); err != nil {
+	if s.reads, err = s.dial("reads", opts, lines); err != nil {
 		return err
 	}
 	s.js, err = jetstream.New(s.reads, jetstream.WithDefaultTimeout(5*time.Second))
 	return err
 }
 
-func (s *session) dial(name string, opts Options, logger *slog.Logger) (*nats.Conn, error) {
+func (s *session) dial(name string, opts Options, lines *repeats) (*nats.Conn, error) {
 	options := []nats.Option{
 		nats.Name("icyloom " + name),
 		// Nothing is buffered while disconnected: an append must fail at once.
@@ -70,7 +70,7 @@ func (s *session) dial(name string, opts Options, logger *slog.Logger) (*nats.Co
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(250 * time.Millisecond),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			logger.Warn("log connection", "name", name, "error", err)
+			lines.say(slog.LevelWarn, fmt.Sprintf("log connection %s: %v", name, err))
 		}),
 	}
 	if s.broker != nil {

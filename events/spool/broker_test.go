@@ -27,7 +27,7 @@ func both(t *testing.T, dir string, bytes int64, said *words) (*spool.Spool, *je
 			t.Error(err)
 		}
 	})
-	s := open(t, spool.Options{File: filepath.Join(dir, "spool"), Log: log, Restart: log.Restart, Bytes: bytes, Logger: said.logger()})
+	s := open(t, spool.Options{File: filepath.Join(dir, "spool"), Log: log, Restart: log.Heal, Bytes: bytes, Logger: said.logger()})
 	return s, log
 }
 

@@ -68,17 +68,18 @@ func (s *Spool) attempt(restart bool) error {
 	}
 	s.setDraining(true)
 	defer s.setDraining(false)
-	at, again := int64(headBytes), true
+	at, again, hold := int64(headBytes), true, false
 	for {
 		recs, next, floor, err := s.more(at)
 		if err != nil {
 			return err
 		}
 		if len(recs) == 0 {
-			done, err := s.settle(at)
+			done, err := s.settle(at, hold)
 			if done || err != nil {
 				return err
 			}
+			hold = true
 			continue
 		}
 		if err := s.drain(recs, floor, again); err != nil {
@@ -171,18 +172,28 @@ func (s *Spool) stored(floor uint64, ids map[string]bool) (map[string]bool, erro
 	return found, err
 }
 
-// settle tells what was lost and, when nothing has come since at, untrips.
-func (s *Spool) settle(at int64) (done bool, err error) {
+// settle tells what was lost and, when nothing has come since at, untrips. hold:
+// events that find the file full meanwhile wait for that and are not lost. Else
+// each gap could find another one to tell, for as long as events come fast.
+func (s *Spool) settle(at int64, hold bool) (done bool, err error) {
 	s.mu.Lock()
 	h := s.file.head
+	if hold {
+		s.telling = make(chan struct{})
+	}
 	s.mu.Unlock()
 	if h.lost > 0 {
-		if err := s.tell(h); err != nil {
-			return false, err
-		}
+		err = s.tell(h)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if hold {
+		close(s.telling)
+		s.telling = nil
+	}
+	if err != nil {
+		return false, err
+	}
 	s.file.head.lost -= h.lost
 	if s.file.head.lost > 0 {
 		// More were lost meanwhile: another gap, told by another event.

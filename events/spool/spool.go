@@ -94,6 +94,7 @@ type Spool struct {
 	draining bool
 	stale    bool          // what tripped it says nothing of the broker as it is now
 	settled  chan struct{} // closed when untripped
+	telling  chan struct{} // closed when the last gap is told; nil: it is not being told
 	buf      []byte
 
 	wake chan struct{} // wakes the recovery
@@ -223,10 +224,14 @@ func (s *Spool) keep(ctx context.Context, o offer) (done bool, err error) {
 		if err == nil || errors.Is(err, events.ErrInvalid) || errors.Is(err, events.ErrTooLarge) {
 			return true, err
 		}
-		if !errors.Is(err, errFull) || !s.draining || waited {
+		switch {
+		case errors.Is(err, errFull) && s.telling != nil:
+			s.hold()
+		case errors.Is(err, errFull) && s.draining && !waited:
+			s.await(ctx)
+		default:
 			return true, s.lose(err)
 		}
-		s.await(ctx)
 	}
 }
 
@@ -241,6 +246,18 @@ func (s *Spool) await(ctx context.Context) {
 	case <-settled:
 	case <-timer.C:
 	case <-ctx.Done():
+	case <-s.ctx.Done():
+	}
+}
+
+// hold waits, without the lock, until the gap is told: as long as one append to
+// the log takes, whatever becomes of it.
+func (s *Spool) hold() {
+	telling := s.telling
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	select {
+	case <-telling:
 	case <-s.ctx.Done():
 	}
 }

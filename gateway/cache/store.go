@@ -10,13 +10,17 @@ import (
 	"time"
 
 	"github.com/icyloom/icyloom/events"
+	"github.com/icyloom/icyloom/gateway/internal/streak"
 	"github.com/maypok86/otter/v2"
 )
 
 const (
 	maxQueued      = 1024     // answers on their way to the writer
 	maxQueuedBytes = 32 << 20 // bytes waiting to be written
-	bodiesTimeout  = 2 * time.Second
+	readTimeout    = 2 * time.Second
+	// writeTimeout is longer than Bodies waits for an acknowledgement, so that it
+	// is Bodies that says what is wrong.
+	writeTimeout = 10 * time.Second
 )
 
 // StoreOptions of NewStore.
@@ -42,6 +46,8 @@ type Store struct {
 	queue       chan queued
 	queuedBytes atomic.Int64
 	dropped     atomic.Int64
+	unread      streak.Streak // reads that failed
+	unkept      streak.Streak // writes that failed
 	epoch       time.Time
 	lastUse     atomic.Int64 // nanoseconds since epoch
 
@@ -103,13 +109,11 @@ func (s *Store) Get(ctx context.Context, key Key) *Answer {
 	if s.opt.Bodies == nil || !s.mayKnow(key) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, bodiesTimeout)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	b, err := s.opt.Bodies.Get(ctx, events.BodyCache, key.String(), now)
+	s.noteRead(ctx, err)
 	if err != nil {
-		if !errors.Is(err, events.ErrNoBody) && ctx.Err() == nil {
-			s.opt.Logger.Warn("a cached answer cannot be read", "key", key, "err", err)
-		}
 		return nil
 	}
 	a := answerOf(b)
@@ -118,6 +122,18 @@ func (s *Store) Get(ctx context.Context, key Key) *Answer {
 	}
 	s.hot.SetIfAbsent(key, a) // a newer one may have been shown meanwhile
 	return a
+}
+
+// noteRead tells when reads begin to fail, and when they work again.
+func (s *Store) noteRead(ctx context.Context, err error) {
+	switch {
+	case err == nil || errors.Is(err, events.ErrNoBody):
+		if n := s.unread.Worked(); n > 0 {
+			s.opt.Logger.Info("cached answers can be read again", "failed", n)
+		}
+	case ctx.Err() == nil && s.unread.Failed():
+		s.opt.Logger.Warn("cached answers cannot be read; they are misses until they can", "err", err)
+	}
 }
 
 // mayKnow tells whether Bodies is worth asking.
@@ -197,8 +213,9 @@ func (s *Store) Stats() (hotBytes int64, known int, dropped int64) {
 	return int64(s.hot.WeightedSize()), len(s.known), s.dropped.Load()
 }
 
-// Close waits until everything taken is written, or until ctx ends.
-func (s *Store) Close(ctx context.Context) error {
+// Close waits until everything taken is written. What cannot be written, or not
+// before ctx ends, is dropped, which costs hits; the logger is told how much.
+func (s *Store) Close(ctx context.Context) {
 	s.mu.Lock()
 	if !s.closed {
 		s.closed = true
@@ -206,18 +223,11 @@ func (s *Store) Close(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	s.stopList()
-	done := make(chan struct{})
-	go func() {
-		s.done.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		s.stop()
-		return nil
-	case <-ctx.Done():
-		s.stop()
-		<-done // what is left fails at once
-		return ctx.Err()
+	end := context.AfterFunc(ctx, s.stop) // what is left fails at once then
+	s.done.Wait()
+	end()
+	s.stop()
+	if n := s.unkept.End(); n > 0 {
+		s.opt.Logger.Warn("answers were not kept", "count", n)
 	}
 }

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"sync"
 	"time"
 
@@ -79,18 +80,40 @@ func (s *Store) putAll(pending []queued) {
 func (s *Store) put(q queued) {
 	b, err := q.answer.body(q.key)
 	if err == nil {
-		ctx, cancel := context.WithTimeout(s.ctx, bodiesTimeout)
+		ctx, cancel := context.WithTimeout(s.ctx, writeTimeout)
 		err = s.opt.Bodies.Put(ctx, b)
 		cancel()
 	}
-	if err != nil {
-		s.dropped.Add(1)
-		s.opt.Logger.Warn("an answer was not kept", "key", q.key, "err", err)
+	s.mu.Lock()
+	closed := s.closed
+	if err == nil {
+		s.known[shorten(q.key)] = struct{}{}
+	}
+	s.mu.Unlock()
+	s.noteWrite(err, closed)
+}
+
+// noteWrite tells when answers begin not to be kept, and when they are again.
+// Once the store closes, the first that Bodies cannot take ends the writing:
+// nobody waits for the others to fail.
+func (s *Store) noteWrite(err error, closed bool) {
+	if err == nil {
+		if n := s.unkept.Worked(); n > 0 {
+			s.opt.Logger.Info("answers are kept again", "not_kept", n)
+		}
 		return
 	}
-	s.mu.Lock()
-	s.known[shorten(q.key)] = struct{}{}
-	s.mu.Unlock()
+	s.dropped.Add(1)
+	first := s.unkept.Failed()
+	if closed {
+		if errors.Is(err, events.ErrUnavailable) {
+			s.stop()
+		}
+		return // Close tells
+	}
+	if first {
+		s.opt.Logger.Warn("answers are not kept; requests go on without", "err", err)
+	}
 }
 
 // list reads which keys Bodies holds, so that a miss need not ask it.

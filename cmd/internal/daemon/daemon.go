@@ -138,7 +138,7 @@ func (d *Daemon) openPorts() error {
 func (d *Daemon) openSpool(node string) error {
 	o := spool.Options{File: d.o.Home.Spool(), Log: d.ledger.Log, Node: node, Logger: d.o.Logger, Now: d.o.Now}
 	if d.o.Config.Ledger.NATS.URL == "" {
-		o.Restart = d.ledger.Log.Restart
+		o.Restart = d.ledger.Log.Heal
 	}
 	s, err := spool.Open(o)
 	if err != nil {
@@ -199,14 +199,17 @@ func (d *Daemon) serve(name string, h http.Handler, listen string) error {
 	return d.ports[name].serve(d.ctx, h, g, d.o.Logger, func(err error) { d.failed <- err })
 }
 
-// health says whether facts reach the log.
+// health says whether facts reach the log, and answers the cache.
 func (d *Daemon) health() (ok bool, detail string) {
-	s := d.spool.Status()
-	if !s.Degraded {
-		return true, ""
+	var faults []string
+	if s := d.spool.Status(); s.Degraded {
+		faults = append(faults, fmt.Sprintf("the log cannot be written since %s (%s); %d events wait in the spool, %d are lost",
+			s.Since.UTC().Format(time.RFC3339), s.Reason, s.Spooled, s.Lost))
 	}
-	return false, fmt.Sprintf("the log cannot be written since %s (%s); %d events wait in the spool, %d are lost",
-		s.Since.UTC().Format(time.RFC3339), s.Reason, s.Spooled, s.Lost)
+	if s := d.ledger.Log.PutStatus(); s.Failing {
+		faults = append(faults, fmt.Sprintf("cached answers cannot be kept: %s; %d were not", s.Reason, s.Refused))
+	}
+	return len(faults) == 0, strings.Join(faults, "; ")
 }
 
 // GatewayURL is where the gateway answers, "" when it is off.

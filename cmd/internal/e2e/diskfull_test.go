@@ -167,8 +167,8 @@ func checkGaps(t *testing.T, d *daemon, got *receipts) (lost int64) {
 }
 
 // TestDiskNearlyFull has room for events and none for a large answer to be kept:
-// nothing is said to be wrong with the log, and once there is room again, answers
-// are kept as before.
+// that answers are not kept is said, once, nothing is said to be wrong with the
+// log, and once there is room again, answers are kept as before.
 func TestDiskNearlyFull(t *testing.T) {
 	disk := smallDisk(t, "96m")
 	noise := make([]byte, 5<<20) // it does not shrink
@@ -196,22 +196,58 @@ func TestDiskNearlyFull(t *testing.T) {
 		ask(fmt.Sprint("much ", i), "miss")
 		ask(fmt.Sprint("little ", i), "miss")
 	}
+	d.health(t, func(_ int, body string) bool {
+		if strings.Contains(body, "the log cannot be written since") {
+			t.Errorf("events have room: %s", body)
+		}
+		return strings.Contains(body, "cached answers cannot be kept")
+	})
+	for i := range 20 {
+		ask(fmt.Sprint("in vain ", i), "miss")
+	}
 	free()
-	asked, before, next := 8, d.kept(t), time.Now()
+	d.health(t, func(_ int, body string) bool { return !strings.Contains(body, "degraded") })
+	asked, before, next := 28, d.kept(t), time.Now()
 	eventually(t, "answers to be kept again", func() bool {
 		if time.Now().After(next) {
 			ask(fmt.Sprint("later ", asked), "miss")
 			asked, next = asked+1, time.Now().Add(time.Second)
 		}
-		return d.kept(t) > before+1
+		return asked > 29 && d.kept(t) > before+1
 	}, d.stderr.tail)
 	d.end(t)
+	if n := strings.Count(d.stderr.String(), "\n"); n > 20 {
+		t.Errorf("the outage took %d lines:\n%s", n, d.stderr.tail())
+	}
 	d.run(t)
 	d.ready(t)
 	ask(fmt.Sprint("later ", asked-2), "hit")
 	if got := len(calls(t, d.export(t))); got != asked+1 {
 		t.Errorf("%d events for %d requests", got, asked+1)
 	}
+}
+
+// TestDiskNearlyFullAtTheEnd stops while answers cannot be kept: that is no
+// fault, and takes no time.
+func TestDiskNearlyFullAtTheEnd(t *testing.T) {
+	disk := smallDisk(t, "96m")
+	noise := make([]byte, 5<<20)
+	random := rand.NewChaCha8([32]byte{})
+	if _, err := random.Read(noise); err != nil {
+		t.Fatal(err)
+	}
+	text := base64.StdEncoding.EncodeToString(noise)
+	up := newUpstream(t, func(w http.ResponseWriter, c call) {
+		reply(w, asJSON, sample{ID: "n", Model: "the-model", Text: text, Input: 1, Output: 1}.render(c.api(), asJSON))
+	})
+	d := start(t, setup{Home: filepath.Join(disk, "home"), OpenAI: up.URL, Anthropic: up.URL})
+	leave(t, disk, 3<<20)
+	for i := range 3 {
+		if a := d.ask(t, events.APIChat, "sk-e2e", request(events.APIChat, fmt.Sprint(i), asJSON)); a.status != http.StatusOK {
+			t.Errorf("status %d", a.status)
+		}
+	}
+	d.end(t)
 }
 
 // kept is how many answers the cache holds beyond memory.
