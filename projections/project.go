@@ -272,6 +272,7 @@ func (p *projector) loop(ctx context.Context, ended <-chan error) error {
 			continue
 		case <-p.q.ready:
 		case <-p.poke:
+			signal(p.q.nudge)
 		case <-due:
 			due = nil
 			if err := p.foldBatch(p.q.take()); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/icyloom/icyloom/events"
 )
@@ -12,11 +13,15 @@ import (
 // decoded before the log has to.
 const maxBatch = 10_000
 
+// gatherFor is how long the log is held back while few events come.
+const gatherFor = 10 * time.Millisecond
+
 // queue hands decoded events from the goroutine that follows the log to the
 // one that folds.
 type queue struct {
 	ready chan struct{} // holds a token when there is something to take
 	room  chan struct{} // holds a token when something was taken
+	nudge chan struct{} // holds a token when somebody began to wait for an event
 	// hurry tells whether somebody waits for an event up to last.
 	hurry func(last uint64) bool
 
@@ -26,7 +31,7 @@ type queue struct {
 }
 
 func newQueue(last uint64, hurry func(uint64) bool) *queue {
-	return &queue{ready: make(chan struct{}, 1), room: make(chan struct{}, 1), hurry: hurry, last: last}
+	return &queue{ready: make(chan struct{}, 1), room: make(chan struct{}, 1), nudge: make(chan struct{}, 1), hurry: hurry, last: last}
 }
 
 // signal leaves a token in c.
@@ -65,6 +70,7 @@ func (q *queue) put(ctx context.Context, d *decoder, recs []events.Record) error
 			if first || full || q.hurry(last) { // else the folder lingers on purpose
 				signal(q.ready)
 			}
+			q.gather(ctx, len(recs), first || full)
 			return nil
 		}
 		q.mu.Unlock()
@@ -73,6 +79,22 @@ func (q *queue) put(ctx context.Context, d *decoder, recs []events.Record) error
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+// gather holds the log back for a moment while the folder lingers anyway, so
+// that the next events come together: a wake-up for each one would cost more
+// than its fold. Somebody who waits for an event is not kept waiting.
+func (q *queue) gather(ctx context.Context, got int, busy bool) {
+	if busy || got > busyBatch {
+		return
+	}
+	t := time.NewTimer(gatherFor)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-q.nudge:
+	case <-ctx.Done():
 	}
 }
 

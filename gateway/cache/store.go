@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	maxQueued      = 1024     // answers on their way to the writer
+	maxQueued      = 4096     // answers on their way to the writer
 	maxQueuedBytes = 32 << 20 // bytes waiting to be written
 	readTimeout    = 2 * time.Second
 	// writeTimeout is longer than Bodies waits for an acknowledgement, so that it

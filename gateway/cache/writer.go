@@ -24,31 +24,36 @@ const (
 // write writes what Offer took until Close, and then the rest. Writing costs as
 // much as forwarding a request and nobody waits for it, so it is done when the
 // gateway rests, and several at a time; a crash before that costs a hit.
+//
+// While something waits it looks at the queue now and then instead of waking
+// for each answer: on a small machine a wake-up costs more than what it is for.
 func (s *Store) write() {
-	var pending []queued
-	var since time.Time // when the first of them came
-	tick := time.NewTicker(quiet / 2)
-	tick.Stop()
-	defer tick.Stop()
+	look := time.NewTicker(quiet / 4)
+	look.Stop()
+	defer look.Stop()
+	for first := range s.queue {
+		look.Reset(quiet / 4)
+		pending, since, open := append([]queued(nil), first), time.Now(), true
+		for open && !s.restsFor(quiet) && time.Since(since) <= maxWait && s.queuedBytes.Load() <= eagerBytes {
+			<-look.C
+			pending, open = s.drain(pending)
+		}
+		look.Stop()
+		s.putAll(pending)
+	}
+}
+
+// drain adds what is queued, and tells whether more can come.
+func (s *Store) drain(pending []queued) ([]queued, bool) {
 	for {
 		select {
 		case q, ok := <-s.queue:
 			if !ok {
-				s.putAll(pending)
-				return
-			}
-			if len(pending) == 0 {
-				since = time.Now()
-				tick.Reset(quiet / 2)
+				return pending, false
 			}
 			pending = append(pending, q)
-		case <-tick.C:
-		}
-		if len(pending) > 0 && (s.restsFor(quiet) || time.Since(since) > maxWait || s.queuedBytes.Load() > eagerBytes) {
-			s.putAll(pending)
-			clear(pending)
-			pending = pending[:0]
-			tick.Stop()
+		default:
+			return pending, true
 		}
 	}
 }
