@@ -3,9 +3,11 @@ package gateway_test
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -143,9 +145,23 @@ func TestEndLeavesAfterTheEvent(t *testing.T) {
 	}
 }
 
-// A log that fails withholds nothing.
+// errorsTold counts the errors that a logger is told of.
+type errorsTold struct {
+	slog.Handler
+	n atomic.Int64
+}
+
+func (c *errorsTold) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelError }
+
+func (c *errorsTold) Handle(context.Context, slog.Record) error {
+	c.n.Add(1)
+	return nil
+}
+
+// A log that fails withholds nothing, and is complained of once.
 func TestBrokenLog(t *testing.T) {
-	r := newRig(t, echo)
+	told := &errorsTold{}
+	r := newRig(t, echo, func(o *gateway.Options) { o.Logger = slog.New(told) })
 	r.log.FailAppends(-1, nil)
 	for _, p := range protocols {
 		for _, stream := range []bool{false, true, false} {
@@ -156,6 +172,9 @@ func TestBrokenLog(t *testing.T) {
 	}
 	if n := r.gw.State().EventsLost; n != 9 {
 		t.Errorf("%d lost", n)
+	}
+	if n := told.n.Load(); n != 1 {
+		t.Errorf("9 lost events were told in %d lines", n)
 	}
 }
 

@@ -147,12 +147,13 @@ func TestFoldersImportDownwardsOnly(t *testing.T) {
 
 func TestLeavesStayLeaves(t *testing.T) {
 	leaves := map[string][]string{
-		"gateway/cache":              {"events"},
+		"gateway/cache":              {"events", "gateway/internal/streak"},
 		"gateway/tokens":             {},
 		"gateway/pricing":            {"events"},
 		"gateway/normalize":          {},
 		"gateway/internal/protocol":  {"events"},
 		"gateway/internal/sse":       {},
+		"gateway/internal/streak":    {},
 		"gateway/internal/openai":    {"events", "gateway/internal/protocol", "gateway/internal/sse"},
 		"gateway/internal/anthropic": {"events", "gateway/internal/protocol", "gateway/internal/sse"},
 		"cmd/internal/config":        {},
