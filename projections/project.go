@@ -239,7 +239,7 @@ func (p *projector) follow(ctx context.Context) error {
 // what a batch costs by itself is then shared by more events.
 func (p *projector) linger() time.Duration {
 	if p.batched >= busyBatch {
-		return p.o.Linger * 5 / 2
+		return 2 * p.o.Linger
 	}
 	return p.o.Linger
 }

@@ -14,7 +14,7 @@ import (
 const maxBatch = 10_000
 
 // gatherFor is how long the log is held back while few events come.
-const gatherFor = 10 * time.Millisecond
+const gatherFor = 5 * time.Millisecond
 
 // queue hands decoded events from the goroutine that follows the log to the
 // one that folds.
