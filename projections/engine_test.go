@@ -362,3 +362,28 @@ func TestWait(t *testing.T) {
 		t.Errorf("a query after Close: %v", err)
 	}
 }
+
+// A wait rides out a stall that does not last.
+func TestWaitIsPatient(t *testing.T) {
+	l := newFakeLog(traffic(100, time.Second)...)
+	s := openStore(t, l, t.TempDir(), func(o *Options) { o.patience = time.Hour })
+	settle(t, s, l)
+	l.set(func(l *fakeLog) { l.down = errors.New("away") })
+	l.append(traffic(110, time.Second)[100:]...)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Wait(within(t), 110) }()
+	eventually(t, s, "stalled", stalledWith("away"))
+	before := s.attempted()
+	eventually(t, s, "trying again", func(DB) bool { return s.attempted() > before+3 })
+	l.set(func(l *fakeLog) { l.down = nil })
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// attempted counts the projector's attempts.
+func (s *Store) attempted() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status.attempts
+}

@@ -22,12 +22,6 @@ const busyBatch = 8
 // be begun again and again otherwise.
 const silentChecks = 6
 
-// Bounds of the pause before the projector tries again.
-const (
-	minPause = 50 * time.Millisecond
-	maxPause = 5 * time.Second
-)
-
 // projector is the one goroutine that writes the tables.
 type projector struct {
 	*Store
@@ -54,6 +48,7 @@ func (p *projector) run(ctx context.Context) {
 	pause := minPause
 	for {
 		before := p.appliedSeq()
+		p.attempt()
 		err := p.session(ctx)
 		if ctx.Err() != nil {
 			return
@@ -81,42 +76,6 @@ func (p *projector) run(ctx context.Context) {
 			pause = min(2*pause, maxPause)
 		}
 	}
-}
-
-// stalled says so in the status, and once in the log.
-func (p *projector) stalled(err error) {
-	p.mu.Lock()
-	told := p.status.stall != nil && p.status.stall.Error() == err.Error()
-	p.mu.Unlock()
-	if !told {
-		p.o.Logger.Error("projections: stalled", "error", err)
-	}
-	p.update(func(st *status) {
-		st.stall = err
-		st.fruitless++
-	})
-}
-
-// moving clears a stall.
-func (p *projector) moving(st *status) {
-	if st.stall != nil {
-		p.o.Logger.Info("projections: folding again", "seq", st.applied)
-	}
-	st.stall, st.fruitless = nil, 0
-}
-
-// rest pauses, and tells whether a rebuild's file came in meanwhile.
-func (p *projector) rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	case sw := <-p.swaps:
-		sw.done <- p.adopt(ctx, sw.path, p.appliedSeq())
-		return true
-	}
-	return false
 }
 
 func (p *projector) appliedSeq() uint64 {

@@ -24,15 +24,18 @@ type status struct {
 	oldest        time.Time // time of the oldest event not folded, as far as known
 	rebuilding    int
 	stall         error
-	fruitless     int // stalls since the last event was folded
+	since         time.Time // when the stall began
+	attempts      uint64    // how often folding was begun
+	failed        uint64    // the last attempt that failed
 	notice        string
 	file, closed  bool
 }
 
 // waiter waits for an event to be folded.
 type waiter struct {
-	seq  uint64
-	done chan error
+	seq     uint64
+	attempt uint64 // the one under way, or the last one, when the wait began
+	done    chan error
 }
 
 // Status tells where the tables stand. It reads no table and never blocks.
@@ -79,10 +82,13 @@ func (s *Store) update(f func(*status)) {
 	close(s.changed)
 	s.changed = make(chan struct{})
 	s.wake(func(w *waiter) (error, bool) {
-		if s.status.fruitless > 1 {
+		if w.seq <= s.status.applied {
+			return nil, true
+		}
+		if s.hopeless(w) {
 			return s.stalledError(), true
 		}
-		return nil, w.seq <= s.status.applied
+		return nil, false
 	})
 }
 
@@ -99,10 +105,12 @@ func (s *Store) wake(f func(*waiter) (error, bool)) {
 func (s *Store) stalledError() error { return fmt.Errorf("%w: %w", ErrStalled, s.status.stall) }
 
 // Wait returns when the event at seq is in the tables. It returns at once for
-// seq 0, and an error when ctx ends, the projector stalls or the store closes.
+// seq 0, and an error when ctx ends or the store closes. A stalled projector
+// tries again at once because of it; ErrStalled is returned when that failed
+// and the stall has lasted for ten seconds.
 func (s *Store) Wait(ctx context.Context, seq uint64) error {
-	w := &waiter{seq: seq, done: make(chan error, 1)}
 	s.mu.Lock()
+	w := &waiter{seq: seq, attempt: s.status.attempts, done: make(chan error, 1)}
 	switch {
 	case seq <= s.status.applied:
 		s.mu.Unlock()
@@ -110,13 +118,10 @@ func (s *Store) Wait(ctx context.Context, seq uint64) error {
 	case s.status.closed:
 		s.mu.Unlock()
 		return ErrClosed
-	case s.status.fruitless > 1:
-		defer s.mu.Unlock()
-		return s.stalledError()
 	}
 	s.waiters[w] = struct{}{}
 	s.mu.Unlock()
-	select { // the projector may be lingering
+	select { // the projector may be lingering, or resting from a stall
 	case s.poke <- struct{}{}:
 	default:
 	}

@@ -44,10 +44,11 @@ type Options struct {
 	// Progress is called now and then while the tables are rebuilt; nil: not.
 	Progress func(Progress)
 
-	// beforeFold is called before each event is folded live, and checkEvery
-	// replaces the constant; tests set them.
+	// beforeFold is called before each event is folded live, and checkEvery and
+	// patience replace the constants; tests set them.
 	beforeFold func(seq uint64)
 	checkEvery time.Duration
+	patience   time.Duration // negative: none
 }
 
 // Progress tells how far a rebuild has come.
@@ -132,6 +133,8 @@ const (
 	defaultLinger = 20 * time.Millisecond
 	// checkEvery is how often the projector asks the log itself how far it is.
 	checkEvery = 2 * time.Second
+	// patience is how long a stall may last before a Wait gives up.
+	patience = 10 * time.Second
 	// readers is how many snapshots can be open at once.
 	readers = 4
 )
@@ -154,6 +157,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	if o.checkEvery <= 0 {
 		o.checkEvery = checkEvery
+	}
+	if o.patience == 0 {
+		o.patience = patience
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("projections: %w", err)

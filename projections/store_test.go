@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 
 func openStore(t testing.TB, l *fakeLog, dir string, change ...func(*Options)) *Store {
 	t.Helper()
-	o := Options{Log: l, Dir: dir, Linger: time.Millisecond}
+	o := Options{Log: l, Dir: dir, Linger: time.Millisecond, patience: -1}
 	for _, f := range change {
 		f(&o)
 	}
