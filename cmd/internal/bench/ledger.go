@@ -25,7 +25,7 @@ const (
 	// appenders fill the large log at once.
 	appenders = 64
 	// snapshots is how often a dashboard is asked for.
-	snapshots = 200
+	snapshots = 1000
 )
 
 func (b *bench) ledger(ctx context.Context, name string) (*daemon.Ledger, home.Home, error) {
