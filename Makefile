@@ -25,11 +25,11 @@ help: ## list these commands
 
 .PHONY: run
 run: ## serve, with no configuration and no key (Ctrl-C stops it)
-	@$(GO) run ./cmd/icyloom serve
+	@$(GO) build -o bin/icyloom-run ./cmd/icyloom && exec bin/icyloom-run serve
 
 .PHONY: demo
 demo: ## show a living console: invented upstream, past and traffic
-	@$(GO) run ./cmd/icyloom demo
+	@$(GO) build -o bin/icyloom-run ./cmd/icyloom && exec bin/icyloom-run demo
 
 .PHONY: build
 build: ## build the static binary into bin/

@@ -125,7 +125,7 @@ func (a *app) banner(d *daemon.Daemon, source config.Source, home string, took t
 	switch s := d.Ledger().Store.Status(); {
 	case s.Notice != "":
 		fmt.Fprintf(w, "  Note: %s\n", s.Notice)
-	case s.State == "rebuilding":
+	case s.State == "rebuilding" && s.Head > 0:
 		fmt.Fprintln(w, "  Note: the tables are being rebuilt from the log; figures are old until then.")
 	}
 }
