@@ -43,7 +43,7 @@ type Store struct {
 	opt StoreOptions
 	hot *otter.Cache[Key, *Answer]
 
-	queue       chan queued
+	queue       chan *queued
 	queuedBytes atomic.Int64
 	dropped     atomic.Int64
 	unread      streak.Streak // reads that failed
@@ -51,10 +51,11 @@ type Store struct {
 	epoch       time.Time
 	lastUse     atomic.Int64 // nanoseconds since epoch
 
-	mu     sync.RWMutex
-	known  map[uint64]struct{} // keys in Bodies, shortened
-	listed bool                // known is complete
-	closed bool
+	mu      sync.RWMutex
+	known   map[uint64]struct{} // keys in Bodies, shortened
+	waiting map[Key]*queued     // taken, and not written yet
+	listed  bool                // known is complete
+	closed  bool
 
 	ctx      context.Context // of the writes
 	stop     context.CancelFunc
@@ -65,6 +66,7 @@ type Store struct {
 type queued struct {
 	key    Key
 	answer *Answer
+	shown  bool // requests may find it; held by mu
 }
 
 // NewStore returns a store. Close ends what it started.
@@ -84,7 +86,8 @@ func NewStore(o StoreOptions) (*Store, error) {
 		return nil, fmt.Errorf("cache: hot tier: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Store{opt: o, hot: hot, queue: make(chan queued, maxQueued), epoch: time.Now(), known: map[uint64]struct{}{}, ctx: ctx, stop: stop}
+	s := &Store{opt: o, hot: hot, queue: make(chan *queued, maxQueued), epoch: time.Now(), ctx: ctx, stop: stop}
+	s.known, s.waiting = map[uint64]struct{}{}, map[Key]*queued{}
 	listing, stopList := context.WithCancel(ctx)
 	s.stopList = stopList
 	if o.Bodies != nil {
@@ -106,7 +109,14 @@ func (s *Store) Get(ctx context.Context, key Key) *Answer {
 		s.hot.Invalidate(key)
 		return nil
 	}
-	if s.opt.Bodies == nil || !s.mayKnow(key) {
+	if s.opt.Bodies == nil {
+		return nil
+	}
+	a, ask := s.mayKnow(key)
+	if a != nil && now.Before(a.Expires) {
+		return a // memory had no room for it
+	}
+	if !ask {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -116,7 +126,7 @@ func (s *Store) Get(ctx context.Context, key Key) *Answer {
 	if err != nil {
 		return nil
 	}
-	a := answerOf(b)
+	a = answerOf(b)
 	if a == nil || !now.Before(a.Expires) {
 		return nil
 	}
@@ -136,12 +146,16 @@ func (s *Store) noteRead(ctx context.Context, err error) {
 	}
 }
 
-// mayKnow tells whether Bodies is worth asking.
-func (s *Store) mayKnow(key Key) bool {
+// mayKnow returns the answer that is still to be written, and else whether Bodies
+// is worth asking.
+func (s *Store) mayKnow(key Key) (a *Answer, ask bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	if q := s.waiting[key]; q != nil && q.shown {
+		return q.answer, false
+	}
 	_, ok := s.known[shorten(key)]
-	return ok || !s.listed || s.opt.Shared
+	return nil, ok || !s.listed || s.opt.Shared
 }
 
 // Offer hands an answer to the writer. It returns false, and the answer will not
@@ -151,15 +165,16 @@ func (s *Store) Offer(key Key, a *Answer) bool {
 	if s.opt.Bodies == nil {
 		return true
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
-	n := int64(len(a.Data))
+	n, q := int64(len(a.Data)), &queued{key: key, answer: a}
 	if s.queuedBytes.Add(n) <= maxQueuedBytes || n > maxQueuedBytes/2 {
 		select {
-		case s.queue <- queued{key, a}:
+		case s.queue <- q:
+			s.waiting[key] = q
 			return true
 		default:
 		}
@@ -170,7 +185,14 @@ func (s *Store) Offer(key Key, a *Answer) bool {
 }
 
 // Show lets requests find an answer from now on.
-func (s *Store) Show(key Key, a *Answer) { s.hot.Set(key, a) }
+func (s *Store) Show(key Key, a *Answer) {
+	s.hot.Set(key, a)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q := s.waiting[key]; q != nil && q.answer == a {
+		q.shown = true
+	}
+}
 
 // Rendered returns the answer as v wants it: its own bytes, or what render makes
 // of them, which is kept while the answer is in use.
@@ -202,6 +224,7 @@ func (s *Store) Forget(key Key) {
 	s.hot.Invalidate(key)
 	s.mu.Lock()
 	delete(s.known, shorten(key))
+	delete(s.waiting, key)
 	s.mu.Unlock()
 }
 

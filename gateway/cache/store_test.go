@@ -89,6 +89,35 @@ func (b blocked) Put(ctx context.Context, body events.Body) error {
 	}
 }
 
+// An answer that has no room in memory is found all the same while it waits to
+// be written, and read from Bodies after that.
+func TestStoreFindsWhatWaitsToBeWritten(t *testing.T) {
+	log := eventstest.NewLog(t)
+	s, err := NewStore(StoreOptions{Bodies: log, HotBytes: 1, Now: func() time.Time { return start }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeStore(t, s)
+	key, a := Key{2}, answerAt(start, "data")
+	if !s.Offer(key, a) {
+		t.Fatal("refused")
+	}
+	if s.Get(t.Context(), key) != nil {
+		t.Error("it is there before it is shown")
+	}
+	s.Show(key, a)
+	if s.Get(t.Context(), key) != a {
+		t.Error("it is not there while it waits")
+	}
+	closeStore(t, s)
+	if len(s.waiting) != 0 {
+		t.Errorf("%d answers wait for ever", len(s.waiting))
+	}
+	if got := s.Get(t.Context(), key); got == nil || string(got.Data) != "data" {
+		t.Errorf("%v once it is written", got)
+	}
+}
+
 func TestStoreRefusesWhenBehind(t *testing.T) {
 	b := blocked{eventstest.NewLog(t), make(chan struct{})}
 	s := newStore(t, b, nil)

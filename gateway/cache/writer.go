@@ -33,7 +33,7 @@ func (s *Store) write() {
 	defer look.Stop()
 	for first := range s.queue {
 		look.Reset(quiet / 4)
-		pending, since, open := append([]queued(nil), first), time.Now(), true
+		pending, since, open := append([]*queued(nil), first), time.Now(), true
 		for open && !s.restsFor(quiet) && time.Since(since) <= maxWait && s.queuedBytes.Load() <= eagerBytes {
 			<-look.C
 			pending, open = s.drain(pending)
@@ -44,7 +44,7 @@ func (s *Store) write() {
 }
 
 // drain adds what is queued, and tells whether more can come.
-func (s *Store) drain(pending []queued) ([]queued, bool) {
+func (s *Store) drain(pending []*queued) ([]*queued, bool) {
 	for {
 		select {
 		case q, ok := <-s.queue:
@@ -64,9 +64,9 @@ func (s *Store) restsFor(d time.Duration) bool {
 }
 
 // putAll writes some answers, in no order.
-func (s *Store) putAll(pending []queued) {
+func (s *Store) putAll(pending []*queued) {
 	var wg sync.WaitGroup
-	work := make(chan queued)
+	work := make(chan *queued)
 	for range min(writers, len(pending)) {
 		wg.Go(func() {
 			for q := range work {
@@ -82,7 +82,7 @@ func (s *Store) putAll(pending []queued) {
 	wg.Wait()
 }
 
-func (s *Store) put(q queued) {
+func (s *Store) put(q *queued) {
 	b, err := q.answer.body(q.key)
 	if err == nil {
 		ctx, cancel := context.WithTimeout(s.ctx, writeTimeout)
@@ -93,6 +93,9 @@ func (s *Store) put(q queued) {
 	closed := s.closed
 	if err == nil {
 		s.known[shorten(q.key)] = struct{}{}
+	}
+	if s.waiting[q.key] == q {
+		delete(s.waiting, q.key)
 	}
 	s.mu.Unlock()
 	s.noteWrite(err, closed)
