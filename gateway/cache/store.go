@@ -36,9 +36,10 @@ type StoreOptions struct {
 	Logger *slog.Logger
 }
 
-// Store keeps answers: in memory what is in use, in Bodies everything, a little
-// later. One goroutine writes, so that no request waits for it. It is safe for
-// concurrent use.
+// Store keeps answers: in Bodies everything, a little later, and in memory what
+// waits to be written and what was asked for again. Most answers never are, and
+// memory for those would be taken from a small machine for nothing. One goroutine
+// writes, so that no request waits for it. It is safe for concurrent use.
 type Store struct {
 	opt StoreOptions
 	hot *otter.Cache[Key, *Answer]
@@ -54,6 +55,7 @@ type Store struct {
 	mu      sync.RWMutex
 	known   map[uint64]struct{} // keys in Bodies, shortened
 	waiting map[Key]*queued     // taken, and not written yet
+	changes [256]uint64         // how often the answers to keys with this first byte changed
 	listed  bool                // known is complete
 	closed  bool
 
@@ -112,9 +114,9 @@ func (s *Store) Get(ctx context.Context, key Key) *Answer {
 	if s.opt.Bodies == nil {
 		return nil
 	}
-	a, ask := s.mayKnow(key)
+	a, ask, changes := s.mayKnow(key)
 	if a != nil && now.Before(a.Expires) {
-		return a // memory had no room for it
+		return a
 	}
 	if !ask {
 		return nil
@@ -130,7 +132,11 @@ func (s *Store) Get(ctx context.Context, key Key) *Answer {
 	if a == nil || !now.Before(a.Expires) {
 		return nil
 	}
-	s.hot.SetIfAbsent(key, a) // a newer one may have been shown meanwhile
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.changes[key[0]] == changes { // else it may have been replaced or erased meanwhile
+		s.hot.SetIfAbsent(key, a)
+	}
 	return a
 }
 
@@ -146,16 +152,17 @@ func (s *Store) noteRead(ctx context.Context, err error) {
 	}
 }
 
-// mayKnow returns the answer that is still to be written, and else whether Bodies
-// is worth asking.
-func (s *Store) mayKnow(key Key) (a *Answer, ask bool) {
+// mayKnow returns the answer that is still to be written, which is then one in
+// use, and else whether Bodies is worth asking, and the changes before that.
+func (s *Store) mayKnow(key Key) (a *Answer, ask bool, changes uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if q := s.waiting[key]; q != nil && q.shown {
-		return q.answer, false
+		s.hot.SetIfAbsent(key, q.answer)
+		return q.answer, false, 0
 	}
 	_, ok := s.known[shorten(key)]
-	return nil, ok || !s.listed || s.opt.Shared
+	return nil, ok || !s.listed || s.opt.Shared, s.changes[key[0]]
 }
 
 // Offer hands an answer to the writer. It returns false, and the answer will not
@@ -186,12 +193,15 @@ func (s *Store) Offer(key Key, a *Answer) bool {
 
 // Show lets requests find an answer from now on.
 func (s *Store) Show(key Key, a *Answer) {
-	s.hot.Set(key, a)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.changes[key[0]]++
 	if q := s.waiting[key]; q != nil && q.answer == a {
 		q.shown = true
+		s.hot.Invalidate(key) // an older one
+		return
 	}
+	s.hot.Set(key, a)
 }
 
 // Rendered returns the answer as v wants it: its own bytes, or what render makes
@@ -221,11 +231,12 @@ func (s *Store) Rendered(key Key, a *Answer, v Variant, render func([]byte) ([]b
 // Forget drops the answer under key from memory, and the key from the index:
 // its body was erased.
 func (s *Store) Forget(key Key) {
-	s.hot.Invalidate(key)
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changes[key[0]]++
+	s.hot.Invalidate(key)
 	delete(s.known, shorten(key))
 	delete(s.waiting, key)
-	s.mu.Unlock()
 }
 
 // Stats returns the bytes in memory, the keys in the index, and how many answers

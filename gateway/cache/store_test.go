@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/icyloom/icyloom/events"
@@ -279,5 +280,67 @@ func TestOwnBytesAreRenderedOnce(t *testing.T) {
 	s.Show(Key{1}, a)
 	if after, _, _ := s.Stats(); calls != 1 || after != before {
 		t.Errorf("rendered %d times; it weighs %d, then %d", calls, before, after)
+	}
+}
+
+// Memory is for answers that are asked for again, and for those that are nowhere
+// else.
+func TestMemoryHoldsWhatIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := eventstest.NewLog(t)
+		s := newStore(t, log, nil)
+		keep := func(key Key) *Answer {
+			a := answerAt(time.Now(), "data")
+			s.Offer(key, a)
+			s.Show(key, a)
+			return a
+		}
+		inMemory := func(want string) {
+			t.Helper()
+			time.Sleep(2 * quiet)
+			synctest.Wait()
+			if hot, _, _ := s.Stats(); (hot > 0) != (want != "") || len(s.waiting) > 0 {
+				t.Errorf("%d bytes in memory and %d waiting, want %q", hot, len(s.waiting), want)
+			}
+		}
+		keep(Key{1})
+		inMemory("")
+		if a := s.Get(t.Context(), Key{1}); a == nil || string(a.Data) != "data" {
+			t.Errorf("%v once it is written", a)
+		}
+		inMemory("what was read")
+		s.Forget(Key{1})
+		a := keep(Key{2})
+		if s.Get(t.Context(), Key{2}) != a {
+			t.Error("it is not there while it waits")
+		}
+		inMemory("what was asked for while it waited")
+		s.Forget(Key{2})
+		log.BreakBodies(events.ErrUnavailable)
+		a = keep(Key{3})
+		inMemory("what could not be written")
+		if s.Get(t.Context(), Key{3}) != a {
+			t.Error("it is lost, although nobody said that it is not kept")
+		}
+		log.Heal()
+	})
+}
+
+// An answer that is erased or replaced while its body is read does not come back.
+func TestErasedWhileRead(t *testing.T) {
+	log := eventstest.NewLog(t)
+	key := Key{2}
+	body, err := answerAt(time.Now(), "older").body(key)
+	if err == nil {
+		err = log.Put(t.Context(), body)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s *Store
+	s = newStore(t, slowBodies{log, func() { s.Forget(key) }}, nil)
+	s.Get(t.Context(), key)
+	if hot, _, _ := s.Stats(); hot > 0 {
+		t.Error("it is back in memory")
 	}
 }

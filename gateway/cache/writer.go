@@ -96,6 +96,9 @@ func (s *Store) put(q *queued) {
 	}
 	if s.waiting[q.key] == q {
 		delete(s.waiting, q.key)
+		if err != nil && q.shown {
+			s.hot.Set(q.key, q.answer) // there is no other copy
+		}
 	}
 	s.mu.Unlock()
 	s.noteWrite(err, closed)
