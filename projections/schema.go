@@ -128,13 +128,13 @@ func stateTables() []table {
 CREATE TABLE upstreams (upstream INTEGER PRIMARY KEY, first_at INTEGER, last_at INTEGER, calls INTEGER NOT NULL, errors INTEGER NOT NULL,
  last_status INTEGER, last_error INTEGER NOT NULL, last_error_at INTEGER, state INTEGER NOT NULL, state_reason INTEGER NOT NULL,
  state_at INTEGER, failures INTEGER NOT NULL) STRICT;`},
-		{name: "cache_entries", version: 1, key: "seq", late: `
+		{name: "cache_entries", version: 2, key: "seq", late: `
 CREATE INDEX cache_entries_lru ON cache_entries (last_used_at) WHERE evicted IS NULL;
 CREATE INDEX cache_entries_expiry ON cache_entries (expires_at) WHERE evicted IS NULL AND expires_at > 0;`, ddl: `
-CREATE TABLE cache_entries (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, upstream INTEGER NOT NULL, model INTEGER NOT NULL,
+CREATE TABLE cache_entries (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, body_hash INTEGER NOT NULL, upstream INTEGER NOT NULL, model INTEGER NOT NULL,
  bytes INTEGER NOT NULL, hits INTEGER NOT NULL, stored_at INTEGER NOT NULL, last_used_at INTEGER NOT NULL, expires_at INTEGER NOT NULL,
  evicted INTEGER, evicted_at INTEGER) STRICT;
-CREATE UNIQUE INDEX cache_entries_body ON cache_entries (body);`},
+CREATE INDEX cache_entries_body ON cache_entries (body_hash);`},
 		{name: "shapes", version: 1, key: "slot", ddl: `
 CREATE TABLE shapes (slot INTEGER PRIMARY KEY, shape INTEGER NOT NULL, path BLOB NOT NULL) STRICT;`},
 		{name: "fold_state", version: 1, key: "name", ddl: `
