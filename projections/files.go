@@ -164,10 +164,13 @@ func createIndexes(c *conn) {
 
 // openWriter opens the live database for folding.
 func openWriter(path string) (*conn, error) {
-	c, err := openConn(path, sqlite3.OPEN_READWRITE)
+	pace := newPacer()
+	c, err := openConn(pace.uri(path), sqlite3.OPEN_READWRITE|sqlite3.OPEN_URI)
 	if err != nil {
+		pace.unregister()
 		return nil, err
 	}
+	c.pace = pace
 	c.exec("PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -8000")
 	if c.err != nil {
 		err := c.err

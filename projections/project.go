@@ -324,6 +324,8 @@ func (p *projector) foldBatch(items []item) error {
 	}
 	p.mu.Unlock()
 	p.batched = len(items)
+	p.f.c.pace.start(len(items), p.wanted(items[len(items)-1].seq))
+	defer p.f.c.pace.stop()
 	n, err := p.f.batch(items)
 	if err != nil && n > 0 {
 		if _, again := p.f.batch(items[:n]); again != nil {
@@ -347,6 +349,7 @@ func (f *folder) batch(items []item) (n int, err error) {
 	f.begin()
 	for ; n < len(items) && err == nil; n++ {
 		err = f.apply(&items[n])
+		f.c.pace.breathe()
 	}
 	if err != nil {
 		return n - 1, errors.Join(err, f.abort())

@@ -20,6 +20,7 @@ type conn struct {
 	db    *sqlite3.Conn
 	stmts map[string]*stmt
 	err   error
+	pace  *pacer // of a connection that writes beside requests; else nil
 }
 
 // stmt is a prepared statement of a conn. Parameters count from 1, columns
@@ -43,7 +44,9 @@ func (c *conn) close() error {
 		_ = s.s.Close() // repeats the error of the last step
 	}
 	c.stmts = nil
-	return c.db.Close()
+	err := c.db.Close()
+	c.pace.unregister()
+	return err
 }
 
 // keep remembers the first error.
