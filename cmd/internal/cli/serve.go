@@ -100,7 +100,7 @@ func (a *app) serve(ctx context.Context, listen *listenFlags, gateway, console b
 		return err
 	}
 	d, err := daemon.Start(ctx, daemon.Options{
-		Home: h, Config: c, Source: source, Env: a.env, Gateway: gateway, Console: console,
+		Home: h, Config: c, Source: source, Env: a.env, Gateway: gateway, Console: console, ShareCPUs: a.env("GOMAXPROCS") == "",
 		Version: a.build.Version, Logger: a.logger(slog.LevelInfo),
 	})
 	if err != nil {

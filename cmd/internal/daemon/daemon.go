@@ -35,9 +35,12 @@ type Options struct {
 	Env func(string) string
 	// Gateway and Console are the parts to run; the log always does.
 	Gateway, Console bool
-	Version          string
-	Logger           *slog.Logger
-	Now              func() time.Time
+	// ShareCPUs keeps the process to half of the machine's CPUs while that is
+	// enough for the gateway.
+	ShareCPUs bool
+	Version   string
+	Logger    *slog.Logger
+	Now       func() time.Time
 	// Grace replaces the constant of the same name; 0: that one.
 	Grace time.Duration
 	// Transport calls upstreams; nil: the gateway's own.
@@ -55,6 +58,7 @@ type Daemon struct {
 	gateway *gateway.Gateway
 	console *views.Console
 	keeper  *keeper
+	cpus    *cpus // nil: all CPUs, always
 	control *control.Server
 
 	ctx    context.Context // parent of everything that runs
@@ -172,7 +176,12 @@ func (d *Daemon) openGateway(node string) error {
 		maxBytes: int64(d.o.Config.Cache.MaxBytes), now: d.o.Now, logger: d.o.Logger,
 	}
 	d.keeper.run(d.ctx)
-	return d.serve("gateway", d.gateway, d.o.Config.Gateway.Listen)
+	var h http.Handler = d.gateway
+	if d.o.ShareCPUs {
+		d.cpus = shareCPUs(h, d.o.Now)
+		h = d.cpus
+	}
+	return d.serve("gateway", h, d.o.Config.Gateway.Listen)
 }
 
 func (d *Daemon) openConsole() error {

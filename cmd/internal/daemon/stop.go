@@ -52,5 +52,8 @@ func (d *Daemon) close(ctx context.Context) error {
 	if d.ledger != nil {
 		step("log", settle, d.ledger.Close)
 	}
+	if d.cpus != nil {
+		d.cpus.close()
+	}
 	return errors.Join(errs...)
 }

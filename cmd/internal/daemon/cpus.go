@@ -1,0 +1,94 @@
+package daemon
+
+import (
+	"net/http"
+	"runtime"
+	"runtime/metrics"
+	"sync"
+	"time"
+)
+
+const (
+	// crowd is how many goroutines that wait for a CPU are more than half of the
+	// CPUs should have to do. One client after another makes at most four.
+	crowd = 8
+	// calm is how long there must have been no crowd before the other half is
+	// given back.
+	calm = 2 * time.Second
+)
+
+// cpus is the gateway, with a look at every request at how busy the process is.
+// It keeps Go to half of the machine's CPUs while that is enough, and gives it
+// all of them when work crowds. The clients and model servers around a gateway
+// need the other half; and a request goes through many goroutines here, one
+// after the other: with two CPUs free each hand-over wakes the one that sleeps,
+// which costs a third more than doing it all on one.
+type cpus struct {
+	http.Handler
+	now func() time.Time
+	// waiting counts the goroutines that are ready to run and do not.
+	waiting func() uint64
+	// use sets how many CPUs Go has.
+	use func(all bool)
+
+	mu      sync.Mutex
+	all     bool
+	crowded time.Time // when it last was
+}
+
+// shareCPUs returns h as cpus. With one CPU there is nothing to share.
+func shareCPUs(h http.Handler, now func() time.Time) *cpus {
+	half := max(runtime.GOMAXPROCS(0)/2, 1)
+	sample := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
+	c := &cpus{
+		Handler: h, now: now,
+		waiting: func() uint64 {
+			metrics.Read(sample)
+			return sample[0].Value.Uint64()
+		},
+		use: func(all bool) {
+			if all {
+				runtime.SetDefaultGOMAXPROCS()
+			} else {
+				runtime.GOMAXPROCS(half)
+			}
+		},
+	}
+	c.use(false)
+	return c
+}
+
+// ServeHTTP implements http.Handler.
+func (c *cpus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.look()
+	c.Handler.ServeHTTP(w, r)
+}
+
+// look takes less than a microsecond, unless it changes something, which stops
+// the world for some ten.
+func (c *cpus) look() {
+	if !c.mu.TryLock() {
+		return // another request is looking
+	}
+	defer c.mu.Unlock()
+	if c.waiting() >= crowd {
+		c.crowded = c.now()
+		c.give(true)
+	} else if c.all && c.now().Sub(c.crowded) > calm {
+		c.give(false)
+	}
+}
+
+func (c *cpus) give(all bool) {
+	if c.all != all {
+		c.all = all
+		c.use(all)
+	}
+}
+
+// close leaves Go with all CPUs.
+func (c *cpus) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.give(true)
+}
