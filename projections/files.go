@@ -171,7 +171,7 @@ func openWriter(path string) (*conn, error) {
 		return nil, err
 	}
 	c.pace = pace
-	c.exec("PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -8000")
+	c.exec("PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 2000; PRAGMA cache_size = -8000")
 	if c.err != nil {
 		err := c.err
 		_ = c.close() // the first error is the one to tell

@@ -86,9 +86,7 @@ func (f *folder) begin() { f.c.exec("BEGIN IMMEDIATE") }
 // commit writes what is in memory, with the checkpoint, and ends the batch.
 func (f *folder) commit() error {
 	f.flush()
-	f.c.pace.breathe()
 	f.checkpoint()
-	f.c.pace.breathe()
 	f.c.exec("COMMIT")
 	return f.c.err
 }
@@ -105,15 +103,15 @@ func (f *folder) abort() error {
 
 // flush writes changed rows.
 func (f *folder) flush() {
-	f.minutes.flush(f.c.pace)
-	f.longer.flush(f.c.pace)
-	f.minuteShares.flush(f.c.pace)
-	f.otherShares.flush(f.c.pace)
-	f.surfaces.flush(f.c.pace)
-	f.sessions.flush(f.c.pace)
-	f.clients.flush(f.c.pace)
-	f.upstreams.flush(f.c.pace)
-	f.cache.flush(f.c.pace)
+	f.minutes.flush()
+	f.longer.flush()
+	f.minuteShares.flush()
+	f.otherShares.flush()
+	f.surfaces.flush()
+	f.sessions.flush()
+	f.clients.flush()
+	f.upstreams.flush()
+	f.cache.flush()
 	clear(f.fresh)
 }
 

@@ -37,6 +37,12 @@ func TestPace(t *testing.T) {
 			if got := rested(0); got != 0 {
 				t.Errorf("%s: it rested %s twice", c.name, got)
 			}
+			for total := c.rest; c.rest > 0 && total < paceMost; total += c.rest {
+				rested(paceSlice)
+			}
+			if got := rested(paceSlice); got != 0 {
+				t.Errorf("%s: it rested %s more than a batch may", c.name, got)
+			}
 			p.stop()
 			if got := rested(time.Hour); got != 0 {
 				t.Errorf("%s: it rested %s outside a batch", c.name, got)

@@ -14,9 +14,6 @@ import (
 // liveKeep is how many rows of each table the projector holds in memory.
 const liveKeep = 4096
 
-// busyBatch is how many events in one batch are taken for load.
-const busyBatch = 8
-
 // silentChecks is how many checks in a row may find the log ahead and nothing
 // new: longer than it takes to fetch a full batch over a slow line, which would
 // be begun again and again otherwise.
@@ -27,11 +24,10 @@ type projector struct {
 	*Store
 	path string // the current file, "" for none
 
-	f       *folder
-	q       *queue
-	batched int    // events of the last batch
-	stuck   uint64 // what the last check missed
-	missed  int    // checks in a row that missed it
+	f      *folder
+	q      *queue
+	stuck  uint64 // what the last check missed
+	missed int    // checks in a row that missed it
 }
 
 // unusable says why the tables must be rebuilt.
@@ -194,15 +190,6 @@ func (p *projector) follow(ctx context.Context) error {
 	return err
 }
 
-// linger is how long to wait for a batch to grow. Under load it is longer:
-// what a batch costs by itself is then shared by more events.
-func (p *projector) linger() time.Duration {
-	if p.batched >= busyBatch {
-		return 2 * p.o.Linger
-	}
-	return p.o.Linger
-}
-
 // errFollow: following the log ended by itself.
 var errFollow = errors.New("projections: the log stopped")
 
@@ -247,7 +234,7 @@ func (p *projector) loop(ctx context.Context, ended <-chan error) error {
 				return err
 			}
 		case n > 0 && due == nil:
-			due = time.After(p.linger())
+			due = time.After(p.o.Linger - p.q.age())
 			p.behind()
 		}
 	}
@@ -323,7 +310,6 @@ func (p *projector) foldBatch(items []item) error {
 		p.status.oldest = time.UnixMicro(first.v)
 	}
 	p.mu.Unlock()
-	p.batched = len(items)
 	p.f.c.pace.start(len(items), p.wanted(items[len(items)-1].seq))
 	defer p.f.c.pace.stop()
 	n, err := p.f.batch(items)
@@ -349,7 +335,6 @@ func (f *folder) batch(items []item) (n int, err error) {
 	f.begin()
 	for ; n < len(items) && err == nil; n++ {
 		err = f.apply(&items[n])
-		f.c.pace.breathe()
 	}
 	if err != nil {
 		return n - 1, errors.Join(err, f.abort())

@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -13,8 +14,12 @@ import (
 // decoded before the log has to.
 const maxBatch = 10_000
 
-// gatherFor is how long the log is held back while few events come.
-const gatherFor = 5 * time.Millisecond
+// gatherFor is how long the log is held back while few events come, and
+// gatherBelow how many at once are few.
+const (
+	gatherFor   = 15 * time.Millisecond
+	gatherBelow = 128
+)
 
 // queue hands decoded events from the goroutine that follows the log to the
 // one that folds.
@@ -27,7 +32,8 @@ type queue struct {
 
 	mu    sync.Mutex
 	items []item
-	last  uint64 // the last one ever put in
+	since time.Time // when the first of them came in
+	last  uint64    // the last one ever put in
 }
 
 func newQueue(last uint64, hurry func(uint64) bool) *queue {
@@ -63,6 +69,9 @@ func (q *queue) put(ctx context.Context, d *decoder, recs []events.Record) error
 		q.mu.Lock()
 		if len(q.items) < maxBatch {
 			first := len(q.items) == 0
+			if first {
+				q.since = time.Now()
+			}
 			q.items = append(q.items, items...)
 			q.last = last
 			full := len(q.items) >= maxBatch
@@ -70,7 +79,9 @@ func (q *queue) put(ctx context.Context, d *decoder, recs []events.Record) error
 			if first || full || q.hurry(last) { // else the folder lingers on purpose
 				signal(q.ready)
 			}
-			q.gather(ctx, len(recs), first || full)
+			if !full && len(recs) < gatherBelow {
+				q.gather(ctx)
+			}
 			return nil
 		}
 		q.mu.Unlock()
@@ -85,14 +96,12 @@ func (q *queue) put(ctx context.Context, d *decoder, recs []events.Record) error
 // gather holds the log back for a moment while the folder lingers anyway, so
 // that the next events come together: a wake-up for each one would cost more
 // than its fold. Somebody who waits for an event is not kept waiting.
-func (q *queue) gather(ctx context.Context, got int, busy bool) {
-	if busy || got > busyBatch {
-		return
-	}
+func (q *queue) gather(ctx context.Context) {
 	t := time.NewTimer(gatherFor)
 	defer t.Stop()
 	select {
 	case <-t.C:
+		runtime.Gosched() // behind those who are ready now
 	case <-q.nudge:
 	case <-ctx.Done():
 	}
@@ -106,12 +115,20 @@ func (q *queue) take() []item {
 	if len(out) > maxBatch {
 		q.items = append([]item(nil), out[maxBatch:]...)
 		out = out[:maxBatch]
+		q.since = time.Now()
 		signal(q.ready)
 	} else {
 		q.items = nil
 	}
 	signal(q.room)
 	return out
+}
+
+// age tells how long the first one has waited.
+func (q *queue) age() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return time.Since(q.since)
 }
 
 // state tells how many wait, and the last one that came in.

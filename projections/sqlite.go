@@ -144,6 +144,7 @@ func (s *stmt) blob(i int, v []byte) *stmt {
 func (s *stmt) run() {
 	if s.c.err == nil {
 		s.c.keep(s.s.Exec())
+		s.c.pace.breathe()
 	}
 }
 

@@ -36,8 +36,7 @@ type Options struct {
 	// Logger gets stalls, recoveries and rebuilds; nil discards them.
 	Logger *slog.Logger
 	// Linger is how long the projector waits for more events before it commits
-	// a batch, unless Wait asks for it sooner; 0 is 20 ms. Under load it waits
-	// two and a half times as long.
+	// a batch, unless Wait asks for it sooner; 0 is 30 ms.
 	Linger time.Duration
 	// Config is shown by Dashboard as it is.
 	Config []Setting
@@ -130,7 +129,7 @@ type Store struct {
 
 // Defaults of Options.
 const (
-	defaultLinger = 20 * time.Millisecond
+	defaultLinger = 30 * time.Millisecond
 	// checkEvery is how often the projector asks the log itself how far it is.
 	checkEvery = 2 * time.Second
 	// patience is how long a stall may last before a Wait gives up.

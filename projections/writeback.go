@@ -68,12 +68,11 @@ func (w *writeBack[K, V]) touch(e *entry[K, V]) {
 	}
 }
 
-// flush writes what changed, at p's pace.
-func (w *writeBack[K, V]) flush(p *pacer) {
+// flush writes what changed.
+func (w *writeBack[K, V]) flush() {
 	for _, e := range w.dirty {
 		if !e.dead {
 			w.save(e.key, &e.val, e.stored)
-			p.breathe()
 			e.stored, e.dirty = true, false
 		}
 	}
