@@ -17,7 +17,8 @@ const (
 	// how many bytes may wait.
 	maxWait    = 5 * time.Second
 	eagerBytes = 8 << 20
-	// writers is how many bodies are written at once.
+	// writers is how many bodies are written at once while nobody else wants the
+	// processor; between requests it is one after the other.
 	writers = 8
 )
 
@@ -66,8 +67,11 @@ func (s *Store) restsFor(d time.Duration) bool {
 // putAll writes some answers, in no order.
 func (s *Store) putAll(pending []*queued) {
 	var wg sync.WaitGroup
-	work := make(chan *queued)
-	for range min(writers, len(pending)) {
+	work, hands := make(chan *queued), writers
+	if !s.restsFor(quiet) {
+		hands = 1
+	}
+	for range min(hands, len(pending)) {
 		wg.Go(func() {
 			for q := range work {
 				s.put(q)
