@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,10 +12,6 @@ import (
 	"github.com/icyloom/icyloom/cmd/internal/config"
 	"github.com/icyloom/icyloom/cmd/internal/daemon"
 )
-
-// gcPercent trades processor time for memory where the heap is small: an idle
-// daemon's is, and a busy one's grows until softLimitBytes matters more.
-const gcPercent = 75
 
 // listenFlags override the configured addresses.
 type listenFlags struct{ gateway, console string }
@@ -89,9 +84,6 @@ Exit codes: 0 stopped as asked, 1 could not start or broke off, 2 usage.`
 
 func (a *app) serve(ctx context.Context, listen *listenFlags, gateway, console bool) error {
 	begun := time.Now()
-	if a.env("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 	h, c, source, err := a.settings()
 	if err != nil {
 		return err
