@@ -25,7 +25,9 @@
 //
 // A Store has one projector goroutine, the only writer. It folds a batch and
 // moves the checkpoint in one transaction, asserts that sequence numbers have
-// no hole, and continues after its own checkpoint. What it cannot fold, it
+// no hole, and continues after its own checkpoint. A batch is folded in slices
+// with rests between, so that requests on the same processor need not wait for
+// its end, unless somebody waits for the batch. What it cannot fold, it
 // stalls at, loudly: Status says stalled and names the event, and it tries
 // again until the fault is gone. Readers are a few read-only connections; each
 // question is answered from one snapshot.

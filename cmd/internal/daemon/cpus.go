@@ -14,7 +14,7 @@ const (
 	crowd = 8
 	// calm is how long there must have been no crowd before the other half is
 	// given back.
-	calm = 2 * time.Second
+	calm = 250 * time.Millisecond
 )
 
 // cpus is the gateway, with a look at every request at how busy the process is.
