@@ -77,6 +77,14 @@ func (h *hist) load(b []byte) {
 func eachBucket(b []byte, f func(i int, n int64)) {
 	at := 0
 	for len(b) > 0 {
+		if len(b) > 1 && b[0]|b[1] < 0x80 { // both take one byte, as most do
+			if at += int(b[0]); at >= histSize {
+				return
+			}
+			f(at, int64(b[1]))
+			b = b[2:]
+			continue
+		}
 		d, n := binary.Uvarint(b)
 		if n <= 0 || d >= histSize {
 			return
@@ -104,25 +112,30 @@ func (s *spread) add(i int, n int64) {
 	s.total += n
 }
 
+// percents are the quantiles that are read.
+var percents = [...]int64{50, 90, 99}
+
 // quantiles reads p50, p90 and p99; of a nil spread there are none.
 func (s *spread) quantiles() Quantiles {
 	if s == nil || s.total == 0 {
 		return Quantiles{}
 	}
 	q := Quantiles{Count: s.total}
-	q.P50US, q.P90US, q.P99US = s.at(50), s.at(90), s.at(99)
+	into := [...]**int64{&q.P50US, &q.P90US, &q.P99US}
+	var sum int64
+	next := 0
+	for i, n := range &s.count {
+		sum += n
+		for next < len(into) && sum >= s.rank(percents[next]) {
+			v := histValue(i)
+			*into[next] = &v
+			next++
+		}
+	}
 	return q
 }
 
-// at returns the value below which percent of all values lie.
-func (s *spread) at(percent int64) *int64 {
-	rank := s.total/100*percent + (s.total%100*percent+99)/100
-	var sum int64
-	for i, n := range s.count {
-		if sum += n; n > 0 && sum >= rank {
-			v := histValue(i)
-			return &v
-		}
-	}
-	return nil
+// rank is how many of the values percent of them are, rounded up.
+func (s *spread) rank(percent int64) int64 {
+	return s.total/100*percent + (s.total%100*percent+99)/100
 }

@@ -138,10 +138,10 @@ func (q *windowQuery) line(r *reader, l *seriesLine) {
 		g.count(l.calls, k.outcome)
 		g.add(money)
 	}
+	into := [...]*spread{&q.latency[i], parts[0].hist(), parts[1].hist(), parts[2].hist(), parts[3].hist()}
 	eachBucket(l.hist, func(b int, n int64) {
-		q.latency[i].add(b, n)
-		for _, g := range parts {
-			g.hist().add(b, n)
+		for _, s := range into {
+			s.add(b, n)
 		}
 	})
 }
@@ -205,14 +205,15 @@ func (q *windowQuery) fill(r *reader, d *Dashboard) {
 		d.Registry.Rows = append(d.Registry.Rows, *q.registry[key])
 	}
 	d.Breakdown = Breakdown{
-		Outcomes: q.shares(r, q.byOutcome.list()), Models: q.shares(r, q.byModel.list()), Upstreams: q.shares(r, q.byUpstream.list()),
-		Clients:  q.shares(r, q.parties(r, dimClient, recentClientsSQL)),
-		Sessions: q.shares(r, q.parties(r, dimSession, recentSessionsSQL)),
+		Outcomes: q.shares(r, q.byOutcome.list(), ownLatency), Models: q.shares(r, q.byModel.list(), ownLatency),
+		Upstreams: q.shares(r, q.byUpstream.list(), ownLatency),
+		Clients:   q.parties(r, dimClient, recentClientsSQL),
+		Sessions:  q.parties(r, dimSession, recentSessionsSQL),
 	}
 }
 
 // shares turns groups into what a page shows.
-func (q *windowQuery) shares(r *reader, list []*group) []Share {
+func (q *windowQuery) shares(r *reader, list []*group, latency func(*group) Quantiles) []Share {
 	out := make([]Share, 0, len(list))
 	for _, g := range list {
 		if g.calls == 0 {
@@ -221,44 +222,50 @@ func (q *windowQuery) shares(r *reader, list []*group) []Share {
 		out = append(out, Share{
 			Name: r.name(g.name), Calls: g.calls, Of: ratio(g.calls, q.all.calls), HitRate: ratio(g.hits, g.hits+g.misses),
 			TokensPaid: g.paid, TokensSaved: g.saved, CostPaidNanoUSD: g.costPaid, CostSavedNanoUSD: g.costSaved,
-			Latency: g.latency.quantiles(),
+			Latency: latency(g),
 		})
 	}
 	return out
 }
 
+func ownLatency(g *group) Quantiles { return g.latency.quantiles() }
+
 const (
 	recentClientsSQL  = "SELECT client FROM clients ORDER BY last_seq DESC LIMIT ?"
 	recentSessionsSQL = "SELECT session FROM sessions ORDER BY last_seq DESC LIMIT ?"
-	sharesSQL         = `SELECT calls, hits, misses, tokens_paid, tokens_saved, cost_paid_nusd, cost_saved_nusd, latency
- FROM shares WHERE grain = ? AND dim = ? AND name = ? AND start >= ? AND start < ?`
+	sharesWhere       = ` FROM shares WHERE grain = ? AND dim = ? AND name = ? AND start >= ? AND start < ?`
+	sharesSQL         = "SELECT calls, hits, misses, tokens_paid, tokens_saved, cost_paid_nusd, cost_saved_nusd" + sharesWhere
+	shareLatencySQL   = "SELECT latency" + sharesWhere
 )
 
-// parties adds up the clients or sessions that were active last.
-func (q *windowQuery) parties(r *reader, dim int64, recentSQL string) []*group {
+// parties adds up the clients or sessions that were active last, and then the
+// latencies of those that are shown.
+func (q *windowQuery) parties(r *reader, dim int64, recentSQL string) []Share {
 	var names []int64
 	r.prepare(recentSQL).ints(1, recentParties).rows(func(c *sqlite3.Stmt) bool {
 		names = append(names, c.ColumnInt64(0))
 		return true
 	})
 	m := groups{}
-	hists := map[int64][][]byte{}
+	each := func(sql string, name int64, f func(c *sqlite3.Stmt)) {
+		r.prepare(sql).ints(1, q.grain, dim, name, q.start, q.start+q.n*q.grain).rows(func(c *sqlite3.Stmt) bool {
+			f(c)
+			return true
+		})
+	}
 	for _, name := range names {
-		r.prepare(sharesSQL).ints(1, q.grain, dim, name, q.start, q.start+q.n*q.grain).rows(func(c *sqlite3.Stmt) bool {
+		each(sharesSQL, name, func(c *sqlite3.Stmt) {
 			g := m.of(name)
 			g.calls += c.ColumnInt64(0)
 			g.hits += c.ColumnInt64(1)
 			g.misses += c.ColumnInt64(2)
 			g.add(readSums(c, 3))
-			hists[name] = append(hists[name], c.ColumnBlob(7, nil))
-			return true
 		})
 	}
-	list := m.list()
-	for _, g := range list {
-		for _, b := range hists[g.name] {
-			eachBucket(b, g.hist().add)
-		}
-	}
-	return list
+	var sum spread
+	return q.shares(r, m.list(), func(g *group) Quantiles {
+		sum = spread{}
+		each(shareLatencySQL, g.name, func(c *sqlite3.Stmt) { eachBucket(c.ColumnRawBlob(0), sum.add) })
+		return sum.quantiles()
+	})
 }
