@@ -97,6 +97,10 @@ func TestAppendJSON(t *testing.T) {
 				InputUncached: num.Draw(t, "in"), CacheRead: num.Draw(t, "read"), CacheWrite5m: num.Draw(t, "5m"), CacheWrite1h: num.Draw(t, "1h"),
 				Output: num.Draw(t, "out"), Reasoning: num.Draw(t, "reasoning"), Basis: Basis(text.Draw(t, "basis")), Counter: text.Draw(t, "counter"),
 			}
+			c.KeyICY = text.Draw(t, "icy")
+			c.Shadow = &Shadow{Match: text.Draw(t, "looser"), OneIn: rapid.Int64().Draw(t, "one in"), Replayed: text.Draw(t, "would")}
+			c.Tried = []Tried{{Upstream: text.Draw(t, "first"), Error: text.Draw(t, "failed"), Status: rapid.Int().Draw(t, "its status")}, {}}
+			c.Items = &Items{Asked: rapid.Int().Draw(t, "asked"), Cached: rapid.Int().Draw(t, "cached"), Usage: c.Usage, CostSavedNanoUSD: num.Draw(t, "items saved")}
 			c.Compress = &Compress{TokensBefore: 1, TokensAfter: rapid.Int64().Draw(t, "after"), Counter: text.Draw(t, "c")}
 		}
 		var want bytes.Buffer

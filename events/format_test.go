@@ -19,7 +19,8 @@ func TestFormatNamesEveryField(t *testing.T) {
 	}
 	doc := string(b)
 	for heading, data := range map[string]any{
-		"## `llm.call`": LLMCall{}, "`components`:": Components{}, "`stored`:": Stored{}, "`usage`:": Usage{}, "`compress`:": Compress{},
+		"## `llm.call`": LLMCall{}, "`components`:": Components{}, "`stored`:": Stored{}, "`shadow`:": Shadow{}, "`tried`:": Tried{}, "`items`:": Items{},
+		"`usage`:": Usage{}, "`compress`:": Compress{},
 		"## `body.evicted`": BodyEvicted{}, "## `upstream.state`": UpstreamState{}, "## `admin.action`": AdminAction{}, "## `ledger.gap`": LedgerGap{},
 	} {
 		_, section, found := strings.Cut(doc, "\n"+heading)

@@ -65,11 +65,20 @@ type LLMCall struct {
 	// first_byte_timeout, chunk_timeout, cut, too_large, bad_request, …).
 	Error string `json:"error,omitempty"`
 	// KeyExact and KeySafe are the request's cache keys, lower-case hex.
+	// KeyICY is the key after the icy normalisation, where it was worked out.
 	KeyExact   string      `json:"key_exact,omitempty"`
 	KeySafe    string      `json:"key_safe,omitempty"`
+	KeyICY     string      `json:"key_icy,omitempty"`
 	Components *Components `json:"components,omitempty"`
-	Stored     *Stored     `json:"stored,omitempty"`
-	// Replayed is the id of the event whose answer this hit repeats.
+	// Shadow is set on the calls that cache.shadow sampled.
+	Shadow *Shadow `json:"shadow,omitempty"`
+	// Tried are the upstreams that failed before the one in Upstream, in order.
+	Tried  []Tried `json:"tried,omitempty"`
+	Stored *Stored `json:"stored,omitempty"`
+	// Items is set on embeddings, whose inputs are cached one by one.
+	Items *Items `json:"items,omitempty"`
+	// Replayed is the id of the event whose answer this hit repeats, or whose
+	// upstream call this coalesced request shares.
 	Replayed string `json:"replayed,omitempty"`
 	Usage    *Usage `json:"usage,omitempty"`
 	// Costs in nano-USD (1e-9 USD), priced once, when the event is made; nil:
@@ -101,6 +110,33 @@ type Components struct {
 	Tools    string   `json:"tools,omitempty"`
 	Messages []string `json:"messages,omitempty"`
 	Params   string   `json:"params,omitempty"`
+}
+
+// Shadow says what a looser match would have done.
+type Shadow struct {
+	Match string `json:"match"` // icy
+	// OneIn is the sampling: so many calls stand behind this one.
+	OneIn int64 `json:"one_in"`
+	// Replayed is the id of the event whose answer would have been repeated; "":
+	// it would have been a miss as well.
+	Replayed string `json:"replayed,omitempty"`
+}
+
+// Tried is an upstream that was asked in vain before another one was.
+type Tried struct {
+	Upstream string `json:"upstream"`
+	Error    string `json:"error"`            // as LLMCall.Error
+	Status   int    `json:"status,omitempty"` // its HTTP status, 0 when there was none
+}
+
+// Items tells how the inputs of an embeddings request were answered.
+type Items struct {
+	Asked  int `json:"asked"`
+	Cached int `json:"cached"` // of these, from the cache
+	// Usage and CostSavedNanoUSD are those of the cached ones, beside the call's
+	// own, which are what was paid for the others.
+	Usage            *Usage `json:"usage,omitempty"`
+	CostSavedNanoUSD *int64 `json:"cost_saved_nusd,omitempty"`
 }
 
 // Stored names the cached body an answer was kept under.

@@ -24,12 +24,11 @@ func (c *LLMCall) AppendJSON(b []byte) []byte {
 	b = appendField(b, "error", c.Error)
 	b = appendField(b, "key_exact", c.KeyExact)
 	b = appendField(b, "key_safe", c.KeySafe)
+	b = appendField(b, "key_icy", c.KeyICY)
 	if c.Components != nil {
 		b = c.Components.appendJSON(append(b, `,"components":`...))
 	}
-	if c.Stored != nil {
-		b = c.Stored.appendJSON(append(b, `,"stored":`...))
-	}
+	b = c.appendAside(b)
 	b = appendField(b, "replayed", c.Replayed)
 	if c.Usage != nil {
 		b = c.Usage.appendJSON(append(b, `,"usage":`...))
@@ -47,6 +46,55 @@ func (c *LLMCall) AppendJSON(b []byte) []byte {
 		b = c.Compress.appendJSON(append(b, `,"compress":`...))
 	}
 	return append(b, '}')
+}
+
+// appendAside appends what few calls have.
+func (c *LLMCall) appendAside(b []byte) []byte {
+	if c.Shadow != nil {
+		b = c.Shadow.appendJSON(append(b, `,"shadow":`...))
+	}
+	if len(c.Tried) > 0 {
+		b = append(b, `,"tried":[`...)
+		for i := range c.Tried {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = c.Tried[i].appendJSON(b)
+		}
+		b = append(b, ']')
+	}
+	if c.Stored != nil {
+		b = c.Stored.appendJSON(append(b, `,"stored":`...))
+	}
+	if c.Items != nil {
+		b = c.Items.appendJSON(append(b, `,"items":`...))
+	}
+	return b
+}
+
+func (s *Shadow) appendJSON(b []byte) []byte {
+	b = append(b, `{"match":`...)
+	b = appendString(b, s.Match)
+	b = appendInt(b, "one_in", s.OneIn)
+	return append(appendField(b, "replayed", s.Replayed), '}')
+}
+
+func (t *Tried) appendJSON(b []byte) []byte {
+	b = append(b, `{"upstream":`...)
+	b = appendString(b, t.Upstream)
+	b = append(b, `,"error":`...)
+	b = appendString(b, t.Error)
+	return append(appendNonZero(b, "status", int64(t.Status)), '}')
+}
+
+func (i *Items) appendJSON(b []byte) []byte {
+	b = append(b, `{"asked":`...)
+	b = strconv.AppendInt(b, int64(i.Asked), 10)
+	b = appendInt(b, "cached", int64(i.Cached))
+	if i.Usage != nil {
+		b = i.Usage.appendJSON(append(b, `,"usage":`...))
+	}
+	return append(appendKnown(b, "cost_saved_nusd", i.CostSavedNanoUSD), '}')
 }
 
 func (c *Components) appendJSON(b []byte) []byte {
