@@ -8,10 +8,14 @@
 // plays back byte for byte. What the program booked is read with
 // `icyloom export`, as anyone else would read it.
 //
+// Where the system allows it all of this happens in a network namespace that
+// reaches nothing but the loopback address. Programs of others that may call home
+// are only started there.
+//
 // Environment:
 //
 //	ICYLOOM_E2E_BINARY   a built icyloom to test instead of building one
 //	ICYLOOM_E2E_ROUNDS   rounds of the crash test (3)
 //	ICYLOOM_RECORDINGS   a folder of *.jsonl recordings to play as well
-//	ICYLOOM_NODE_MODULES where the npm SDKs are installed (<module>/.cache/node/node_modules)
+//	ICYLOOM_NODE_MODULES where the npm packages are installed (<module>/.cache/node/node_modules)
 package e2e

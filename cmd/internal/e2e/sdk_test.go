@@ -2,77 +2,15 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/icyloom/icyloom/events"
 )
-
-// job is one request for node/drive.mjs.
-type job struct {
-	API     events.API `json:"api"`
-	Base    string     `json:"base"`
-	Key     string     `json:"key"`
-	Stream  bool       `json:"stream"`
-	Request object     `json:"request"`
-}
-
-// seen is what an SDK made of an answer.
-type seen struct {
-	Cache, Event, Error string
-	Object              object
-}
-
-// nodeModules finds the folder with the installed SDKs, or skips the test.
-func nodeModules(t *testing.T) string {
-	t.Helper()
-	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("SKIPPED: no node in PATH; the official SDKs were not tried")
-	}
-	dir := os.Getenv("ICYLOOM_NODE_MODULES")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", ".cache", "node", "node_modules")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"openai", "@anthropic-ai/sdk"} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			t.Skipf("SKIPPED: no npm package %s in %s (make deps installs them); the official SDKs were not tried", name, dir)
-		}
-	}
-	return dir
-}
-
-// drive sends jobs through the SDKs.
-func drive(t *testing.T, jobs []job) []seen {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", filepath.Join("node", "drive.mjs"), nodeModules(t))
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
-	cmd.Stdin = bytes.NewReader(encode(jobs))
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("node: %v\n%s", err, stderr.String())
-	}
-	var all []seen
-	if err := json.Unmarshal(out, &all); err != nil || len(all) != len(jobs) {
-		t.Fatalf("node answered %d of %d jobs: %v", len(all), len(jobs), err)
-	}
-	return all
-}
 
 // sdkSamples are the kinds of answers that the SDKs are shown.
 func sdkSamples() map[string]sample {
@@ -139,7 +77,7 @@ func sampleUpstream(t *testing.T) *upstream {
 // TestSDK lets the official SDKs take every answer twice, in all four pairs of
 // forms: what they assemble from a hit is what they assembled from the miss.
 func TestSDK(t *testing.T) {
-	nodeModules(t)
+	node := drive(t)
 	up := sampleUpstream(t)
 	d := start(t, setup{OpenAI: up.URL, Anthropic: up.URL})
 	var jobs []job
@@ -156,13 +94,13 @@ func TestSDK(t *testing.T) {
 							request["stream_options"] = object{"include_usage": true}
 						}
 					}
-					jobs = append(jobs, job{api, d.gateway, "sk-e2e", f == asSSE, request})
+					jobs = append(jobs, job{API: api, Base: d.gateway, Key: "sk-e2e", Stream: f == asSSE, Request: request})
 				}
 				names = append(names, fmt.Sprintf("%s/%s/%s", api, name, tag))
 			}
 		}
 	}
-	all := drive(t, jobs)
+	all := node.all(t, jobs)
 	booked := calls(t, d.export(t))
 	for i, name := range names {
 		t.Run(name, func(t *testing.T) {
@@ -246,7 +184,7 @@ func plain(v any) any {
 // TestSamples shows the SDKs the fake upstream itself: its two forms of an
 // answer must mean the same, or TestSDK would hold the program to a fault here.
 func TestSamples(t *testing.T) {
-	nodeModules(t)
+	node := drive(t)
 	up := sampleUpstream(t)
 	var jobs []job
 	for _, api := range []events.API{events.APIChat, events.APIResponses, events.APIMessages} {
@@ -257,11 +195,11 @@ func TestSamples(t *testing.T) {
 				if api == events.APIChat && f == asSSE {
 					request["stream_options"] = object{"include_usage": true}
 				}
-				jobs = append(jobs, job{api, up.URL, "sk-e2e", f == asSSE, request})
+				jobs = append(jobs, job{API: api, Base: up.URL, Key: "sk-e2e", Stream: f == asSSE, Request: request})
 			}
 		}
 	}
-	all := drive(t, jobs)
+	all := node.all(t, jobs)
 	for i := 0; i < len(all); i += 2 {
 		if all[i].Error != "" || all[i+1].Error != "" {
 			t.Errorf("%s: the SDK refused a sample: %q, %q", jobs[i].API, all[i].Error, all[i+1].Error)

@@ -1,14 +1,28 @@
-// Speaks through the official SDKs: reads a JSON array of jobs {api, base, key,
-// stream, request} on stdin, sends them one after the other, and writes an
-// array of what each SDK made of the answer: {cache, event, object} or {error}.
+// Speaks through the clients that people use. Each line on stdin is a job
+//
+//	{id, client, api, base, key, stream, request}
+//
+// and each line on stdout what the client made of the answer to one of them:
+//
+//	{id, cache, event, object} or {id, cache, event, error}
+//
+// `client` is "sdk", the provider's own SDK, which sends `request` as it is, or
+// "vercel", Vercel's AI SDK, which makes its own request from {model, prompt}.
+// Jobs run side by side; the script ends when stdin does.
 import { createRequire } from 'node:module';
+import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
 
 // The packages live in a node_modules folder of its own (argv[2]), not beside this file.
 const from = createRequire(process.argv[2] + '/../package.json');
-const load = async (name) => (await import(pathToFileURL(from.resolve(name)).href)).default;
-const OpenAI = await load('openai');
-const Anthropic = await load('@anthropic-ai/sdk');
+const load = (name) => import(pathToFileURL(from.resolve(name)).href);
+const { default: OpenAI } = await load('openai');
+const { default: Anthropic } = await load('@anthropic-ai/sdk');
+const { generateText, streamText } = await load('ai');
+const { createOpenAI } = await load('@ai-sdk/openai');
+const { createAnthropic } = await load('@ai-sdk/anthropic');
+
+globalThis.AI_SDK_LOG_WARNINGS = false;
 
 // capture is a fetch that keeps the headers of the last answer.
 const capture = (job) => async (url, init) => {
@@ -23,17 +37,23 @@ const openai = (job) =>
 const anthropic = (job) =>
   new Anthropic({ baseURL: job.base, apiKey: job.key, maxRetries: 0, fetch: capture(job) });
 
-const speak = {
+const sdk = {
   async chat(job) {
     if (!job.stream) return openai(job).chat.completions.create(job.request);
     const stream = openai(job).chat.completions.stream(job.request);
-    let reasoning = '';
     // The SDK keeps the last piece of a field it does not know; clients join them.
-    stream.on('chunk', (c) => {
-      reasoning += c.choices[0]?.delta?.reasoning_content ?? '';
+    const thoughts = new Map();
+    stream.on('chunk', (chunk) => {
+      for (const { index, delta } of chunk.choices) {
+        const said = thoughts.get(index) ?? {};
+        for (const name of ['reasoning_content', 'reasoning']) {
+          if (typeof delta?.[name] === 'string') said[name] = (said[name] ?? '') + delta[name];
+        }
+        thoughts.set(index, said);
+      }
     });
     const whole = await stream.finalChatCompletion();
-    if (reasoning) whole.choices[0].message.reasoning_content = reasoning;
+    for (const choice of whole.choices) Object.assign(choice.message, thoughts.get(choice.index));
     return whole;
   },
   async responses(job) {
@@ -44,17 +64,48 @@ const speak = {
     if (!job.stream) return anthropic(job).messages.create(job.request);
     return anthropic(job).messages.stream(job.request).finalMessage();
   },
+  async count_tokens(job) {
+    return anthropic(job).beta.messages.countTokens(job.request); // asks with ?beta=true
+  },
 };
 
-let input = '';
-for await (const chunk of process.stdin) input += chunk;
-const out = [];
-for (const job of JSON.parse(input)) {
-  try {
-    const object = await speak[job.api](job);
-    out.push({ cache: job.cache, event: job.event, object });
-  } catch (error) {
-    out.push({ cache: job.cache, event: job.event, error: `${error.name}: ${error.message}` });
+// model is a Vercel model for the API of a job.
+const model = (job) => {
+  const options = { baseURL: job.base + '/v1', apiKey: job.key, fetch: capture(job) };
+  if (job.api === 'messages') return createAnthropic(options)(job.request.model);
+  if (job.api === 'chat') return createOpenAI(options).chat(job.request.model);
+  return createOpenAI(options)(job.request.model);
+};
+
+const vercel = async (job) => {
+  const ask = { model: model(job), prompt: job.request.prompt, maxRetries: 0 };
+  let result;
+  if (job.stream) {
+    result = streamText({ ...ask, onError: () => {} });
+    for await (const part of result.fullStream) if (part.type === 'error') throw part.error;
+  } else {
+    result = await generateText(ask);
   }
-}
-process.stdout.write(JSON.stringify(out));
+  const calls = await result.toolCalls;
+  const { raw, ...usage } = await result.usage;
+  return {
+    text: await result.text,
+    reasoning: await result.reasoningText,
+    tools: calls.map(({ toolName, input }) => ({ toolName, input })),
+    finish: await result.finishReason,
+    usage,
+  };
+};
+
+const run = async (job) => {
+  try {
+    const object = job.client === 'vercel' ? await vercel(job) : await sdk[job.api](job);
+    return { id: job.id, cache: job.cache, event: job.event, object };
+  } catch (error) {
+    return { id: job.id, cache: job.cache, event: job.event, error: `${error?.name}: ${error?.message}` };
+  }
+};
+
+createInterface({ input: process.stdin }).on('line', async (line) => {
+  process.stdout.write(JSON.stringify(await run(JSON.parse(line))) + '\n');
+});
