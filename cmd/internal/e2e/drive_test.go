@@ -112,6 +112,7 @@ func (n *driver) read(stdout io.Reader) {
 			seen
 		}
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			fmt.Fprintf(&n.stderr, "%v in %.200q", err, lines.Bytes())
 			break
 		}
 		n.mu.Lock()

@@ -54,7 +54,8 @@ func (p *played) fault(format string, a ...any) {
 	p.faults = append(p.faults, fmt.Sprintf(format, a...))
 }
 
-// stage is the fake upstream of recordings: a request's credential names its row.
+// stage is the fake upstream of recordings: a request's credential names its row,
+// and behind a dot whatever makes it one of its own.
 type stage struct {
 	*upstream
 	rows []row
@@ -80,6 +81,7 @@ func rowOf(c call) int {
 	if key == "" {
 		key = strings.TrimPrefix(c.header.Get("Authorization"), "Bearer ")
 	}
+	key, _, _ = strings.Cut(key, ".")
 	i, err := strconv.Atoi(strings.TrimPrefix(key, rowKey))
 	if err != nil {
 		return -1

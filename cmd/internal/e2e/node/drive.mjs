@@ -17,12 +17,16 @@ import { pathToFileURL } from 'node:url';
 const from = createRequire(process.argv[2] + '/../package.json');
 const load = (name) => import(pathToFileURL(from.resolve(name)).href);
 const { default: OpenAI } = await load('openai');
+const { ChatCompletionStream } = await load('openai/lib/ChatCompletionStream.mjs');
 const { default: Anthropic } = await load('@anthropic-ai/sdk');
 const { generateText, streamText } = await load('ai');
 const { createOpenAI } = await load('@ai-sdk/openai');
 const { createAnthropic } = await load('@ai-sdk/anthropic');
 
 globalThis.AI_SDK_LOG_WARNINGS = false;
+console.warn = () => {}; // of models that are going to end
+// A refused stream also rejects promises that nobody asked for.
+process.on('unhandledRejection', () => {});
 
 // capture is a fetch that keeps the headers of the last answer.
 const capture = (job) => async (url, init) => {
@@ -34,13 +38,16 @@ const capture = (job) => async (url, init) => {
 
 const openai = (job) =>
   new OpenAI({ baseURL: job.base + '/v1', apiKey: job.key, maxRetries: 0, fetch: capture(job) });
+// With a time limit of its own the SDK does not refuse long answers as JSON.
 const anthropic = (job) =>
-  new Anthropic({ baseURL: job.base, apiKey: job.key, maxRetries: 0, fetch: capture(job) });
+  new Anthropic({ baseURL: job.base, apiKey: job.key, maxRetries: 0, timeout: 60_000, fetch: capture(job) });
 
 const sdk = {
   async chat(job) {
     if (!job.stream) return openai(job).chat.completions.create(job.request);
-    const stream = openai(job).chat.completions.stream(job.request);
+    // Its helper for streams would add to the request; here it only reads.
+    const answer = await openai(job).chat.completions.create({ ...job.request, stream: true });
+    const stream = ChatCompletionStream.fromReadableStream(answer.toReadableStream());
     // The SDK keeps the last piece of a field it does not know; clients join them.
     const thoughts = new Map();
     stream.on('chunk', (chunk) => {
@@ -100,6 +107,7 @@ const vercel = async (job) => {
 const run = async (job) => {
   try {
     const object = job.client === 'vercel' ? await vercel(job) : await sdk[job.api](job);
+    if (typeof object !== 'object') throw new TypeError('the client took the answer for no object');
     return { id: job.id, cache: job.cache, event: job.event, object };
   } catch (error) {
     return { id: job.id, cache: job.cache, event: job.event, error: `${error?.name}: ${error?.message}` };
