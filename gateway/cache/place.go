@@ -51,6 +51,9 @@ func (s *scanner) member(in place, m *member) error {
 		}
 	case placeTool:
 		m.drop = isCacheControl(key)
+		if string(key) == "tools" {
+			child = placeTools // a namespace of them
+		}
 	}
 	s.out = append(s.out, ':')
 	from := s.skipBlank()
@@ -118,7 +121,7 @@ func (s *scanner) clientTool(value []byte) bool {
 		return true
 	}
 	if !s.anthropic {
-		return false
+		return string(kind) == "namespace" // what it holds is looked at by itself
 	}
 	for _, prefix := range []string{"bash_", "text_editor_", "computer_", "memory_"} {
 		if bytes.HasPrefix(kind, []byte(prefix)) {
