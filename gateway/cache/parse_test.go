@@ -38,6 +38,7 @@ func TestSameRequestSameKey(t *testing.T) {
 		"routing":               {events.APIChat, `{"a":1}`, `{"upstream":"openai","a":1}`},
 		"cache marks":           {events.APIMessages, `{"system":[{"type":"text","text":"s"}],"tools":[{"name":"t"}],"messages":[{"role":"user","content":[{"type":"tool_result","content":[{"type":"text","text":"r"}]}]}]}`, `{"cache_control":{"type":"ephemeral"},"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}}],"tools":[{"cache_control":{"type":"ephemeral","ttl":"1h"},"name":"t"}],"messages":[{"role":"user","content":[{"type":"tool_result","cache_control":{},"content":[{"cache_control":{},"type":"text","text":"r"}]}]}]}`},
 		"item ids":              {events.APIResponses, `{"input":[{"type":"message","role":"user","content":"x"},{"type":"reasoning","summary":[]}]}`, `{"input":[{"id":"msg_1","type":"message","role":"user","content":"x"},{"summary":[],"type":"reasoning","id":"rs_1"}]}`},
+		"ids of tools' results": {events.APIResponses, `{"input":[{"type":"function_call_output","call_id":"c","output":"o"},{"type":"custom_tool_call_output","call_id":"d","output":"o"}]}`, `{"input":[{"id":"fco_1","type":"function_call_output","call_id":"c","output":"o"},{"type":"custom_tool_call_output","call_id":"d","output":"o","id":"x"}]}`},
 		"item id, implied type": {events.APIResponses, `{"input":[{"role":"user","content":"x"}]}`, `{"input":[{"id":"msg_1","role":"user","content":"x"}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,6 +78,8 @@ func TestOtherRequestOtherKey(t *testing.T) {
 		"foreign list":           {events.APIChat, `{"messages":[1],"input":[2]}`, `{"messages":[1,2]}`},
 		"item reference":         {events.APIResponses, `{"input":[{"type":"item_reference","id":"a"}]}`, `{"input":[{"type":"item_reference","id":"b"}]}`},
 		"call id":                {events.APIResponses, `{"input":[{"type":"function_call","id":"a"}]}`, `{"input":[{"type":"function_call","id":"b"}]}`},
+		"call of a result":       {events.APIResponses, `{"input":[{"type":"function_call_output","call_id":"a","output":"o"}]}`, `{"input":[{"type":"function_call_output","call_id":"b","output":"o"}]}`},
+		"id that is the call":    {events.APIResponses, `{"input":[{"type":"local_shell_call_output","id":"a","output":"o"}]}`, `{"input":[{"type":"local_shell_call_output","id":"b","output":"o"}]}`},
 		"id of a chat message":   {events.APIChat, `{"messages":[{"role":"user","id":"a"}]}`, `{"messages":[{"role":"user","id":"b"}]}`},
 		"cache_control as data":  {events.APIMessages, `{"messages":[{"role":"assistant","content":[{"type":"tool_use","input":{"cache_control":"no-store"}}]}]}`, `{"messages":[{"role":"assistant","content":[{"type":"tool_use","input":{"cache_control":"public"}}]}]}`},
 		"cache_control schema":   {events.APIMessages, `{"tools":[{"input_schema":{"properties":{"cache_control":{"type":"string"}}}}]}`, `{"tools":[{"input_schema":{"properties":{}}}]}`},
@@ -235,9 +238,8 @@ func TestBypass(t *testing.T) {
 		{events.APIResponses, `{"tools":[{"type":"function","name":"f"},{"type":"custom","name":"c"}]}`, ""},
 		{events.APIResponses, `{"tools":[{"name":"f","type":"web_search"}]}`, "hosted_tools"},
 		{events.APIResponses, `{"tools":[{"type":"mcp","server_url":"x"}]}`, "hosted_tools"},
-		{events.APIResponses, `{"tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"}]}]}`, ""},
+		{events.APIResponses, `{"tools":[{"type":"namespace","name":"n","tools":[{"type":"function","parameters":{"tools":[{"type":"web_search"}]}}]}]}`, ""},
 		{events.APIResponses, `{"tools":[{"type":"namespace","name":"n","tools":[{"type":"web_search"}]}]}`, "hosted_tools"},
-		{events.APIResponses, `{"tools":[{"type":"function","parameters":{"tools":[{"type":"web_search"}]}}]}`, ""},
 		{events.APIChat, `{"web_search_options":{}}`, "hosted_tools"},
 		{events.APIChat, `{"search_parameters":{"mode":"on"}}`, "hosted_tools"},
 		{events.APIChat, `{"enable_search":true}`, "hosted_tools"},

@@ -95,8 +95,19 @@ func (s *scanner) noteMessage(key, value []byte) {
 	case "role":
 		s.role = known(value, "user", "system", "developer", "assistant", "tool", "other")
 	case "type":
-		s.kind = known(value, "message", "reasoning", "other")
+		s.kind = known(value, "message", "reasoning", "function_call_output", "custom_tool_call_output", "other")
 	}
+}
+
+// idIsAName tells whether the id of a responses item only names the item: agents
+// make up new ones each time. A tool's result is tied to its call by call_id; in
+// other items the id may be what they refer to.
+func (s *scanner) idIsAName() bool {
+	switch s.kind {
+	case "message", "reasoning", "function_call_output", "custom_tool_call_output":
+		return true
+	}
+	return s.kind == "" && s.role != ""
 }
 
 // known returns the word that a canonical string is, or the last word.

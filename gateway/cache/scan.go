@@ -251,7 +251,7 @@ func (s *scanner) object(in place) error {
 		tidy = tidy && !m.drop
 		s.members = append(s.members, m)
 	}
-	if in == placeMessage && s.responses && (s.kind == "message" || s.kind == "reasoning" || s.kind == "" && s.role != "") {
+	if in == placeMessage && s.responses && s.idIsAName() {
 		tidy = s.dropID(base) && tidy
 	}
 	if !tidy {
