@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -70,8 +71,19 @@ func claudeCode(t *testing.T, gateway string) *agent {
 	return a
 }
 
+// What codex is told of a gateway.
+const (
+	// noWebSearch makes Codex offer no tool that the provider runs: what such a
+	// tool may find is new each time, so these requests pass the cache by.
+	noWebSearch = `web_search = "disabled"`
+	withKey     = "name = \"gw\"\nenv_key = \"FAKE_KEY\""
+	// withLogin has Codex take the gateway for the provider that its user is logged
+	// in at: then it compresses its requests.
+	withLogin = "name = \"OpenAI\"\nrequires_openai_auth = true"
+)
+
 // codex is Codex before a gateway; more are further lines of its configuration,
-// and provider of what it knows of the gateway.
+// and provider how it speaks to the gateway.
 func codex(t *testing.T, gateway, more, provider string) *agent {
 	t.Helper()
 	a := newAgent(t, "@openai/codex-linux-x64", "vendor/x86_64-unknown-linux-musl/bin/codex")
@@ -79,27 +91,44 @@ func codex(t *testing.T, gateway, more, provider string) *agent {
 	config := fmt.Sprintf(`model_provider = "gw"
 model = "gpt-5-codex"
 check_for_update_on_startup = false
-%s
+chatgpt_base_url = "http://127.0.0.1:9"
+%[2]s
 [analytics]
 enabled = false
+[features]
+apps = false
 [model_providers.gw]
-name = "gw"
-base_url = "%s/v1"
-env_key = "FAKE_KEY"
+base_url = "%[1]s/v1"
 wire_api = "responses"
-%s
-`, more, gateway, provider)
+%[3]s
+`, gateway, more, provider)
 	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	if provider == withLogin {
+		login(t, home)
 	}
 	a.args = []string{"exec", "--skip-git-repo-check", "--sandbox", "read-only"}
 	a.env = append(a.env, "CODEX_HOME="+home, "FAKE_KEY=sk-e2e")
 	return a
 }
 
-// noWebSearch makes Codex offer no tool that the provider runs: what such a
-// tool may find is new each time, so these requests pass the cache by.
-const noWebSearch = `web_search = "disabled"`
+// login writes the login of an invented user.
+func login(t *testing.T, home string) {
+	t.Helper()
+	part := func(v any) string { return base64.RawURLEncoding.EncodeToString(encode(v)) }
+	account := object{"chatgpt_plan_type": "pro", "chatgpt_account_id": "account", "chatgpt_user_id": "user"}
+	token := part(object{"alg": "none", "typ": "JWT"}) + "." + part(object{
+		"email": "nobody@example.com", "exp": time.Now().Add(24 * time.Hour).Unix(), "https://api.openai.com/auth": account,
+	}) + "." + part("unsigned")
+	auth := encode(object{
+		"auth_mode": "chatgpt", "last_refresh": time.Now().UTC().Format(time.RFC3339),
+		"tokens": object{"id_token": token, "access_token": token, "refresh_token": "none", "account_id": "account"},
+	})
+	if err := os.WriteFile(filepath.Join(home, "auth.json"), auth, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // agentAnswer is what the fake upstream says to a prompt.
 func agentAnswer(body []byte) sample {
@@ -116,22 +145,23 @@ func agentAnswer(body []byte) sample {
 func agentUpstream(t *testing.T, answer func(body []byte) sample) *upstream {
 	return newUpstream(t, func(w http.ResponseWriter, c call) {
 		if api := c.api(); c.method == http.MethodPost && (api == events.APIMessages || api == events.APIResponses) {
-			s := answer(c.body)
-			s.Model = text(decode(c.body)["model"])
-			reply(w, form(streams(c.body)), s.render(api, form(streams(c.body))))
+			body := unpack(t, c.header.Get("Content-Encoding"), c.body)
+			s := answer(body)
+			s.Model = text(decode(body)["model"])
+			reply(w, form(streams(body)), s.render(api, form(streams(body))))
 			return
 		}
 		w.WriteHeader(http.StatusNotFound)
 	})
 }
 
-// booked are the calls of the ledger in its order, with their envelopes.
-func bookedInOrder(t *testing.T, d *daemon) (envelopes []event, all []events.LLMCall) {
+// bookedInOrder are the calls of an API in the ledger's order, with their envelopes.
+func bookedInOrder(t *testing.T, d *daemon, api events.API) (envelopes []event, all []events.LLMCall) {
 	t.Helper()
 	exported := d.export(t)
 	byID := calls(t, exported)
 	for _, e := range exported {
-		if c, ok := byID[e.ID]; ok {
+		if c, ok := byID[e.ID]; ok && c.API == api {
 			envelopes, all = append(envelopes, e), append(all, c)
 		}
 	}

@@ -55,6 +55,19 @@ func (u *upstream) count() int {
 	return len(u.calls)
 }
 
+// of are the calls of an API, in order.
+func (u *upstream) of(api events.API) []call {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var out []call
+	for _, c := range u.calls {
+		if c.api() == api {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // last is the latest call.
 func (u *upstream) last(t *testing.T) call {
 	t.Helper()
