@@ -154,16 +154,3 @@ func agentUpstream(t *testing.T, answer func(body []byte) sample) *upstream {
 		w.WriteHeader(http.StatusNotFound)
 	})
 }
-
-// bookedInOrder are the calls of an API in the ledger's order, with their envelopes.
-func bookedInOrder(t *testing.T, d *daemon, api events.API) (envelopes []event, all []events.LLMCall) {
-	t.Helper()
-	exported := d.export(t)
-	byID := calls(t, exported)
-	for _, e := range exported {
-		if c, ok := byID[e.ID]; ok && c.API == api {
-			envelopes, all = append(envelopes, e), append(all, c)
-		}
-	}
-	return envelopes, all
-}

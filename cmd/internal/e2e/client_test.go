@@ -158,6 +158,19 @@ func calls(t *testing.T, all []event) map[string]events.LLMCall {
 	return out
 }
 
+// bookedInOrder are the calls of an API in the ledger's order, with their envelopes.
+func bookedInOrder(t *testing.T, d *daemon, api events.API) (envelopes []event, all []events.LLMCall) {
+	t.Helper()
+	exported := d.export(t)
+	byID := calls(t, exported)
+	for _, e := range exported {
+		if c, ok := byID[e.ID]; ok && c.API == api {
+			envelopes, all = append(envelopes, e), append(all, c)
+		}
+	}
+	return envelopes, all
+}
+
 // sse is one event of a stream.
 type sse struct{ name, data string }
 

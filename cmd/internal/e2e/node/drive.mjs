@@ -72,7 +72,8 @@ const sdk = {
     return anthropic(job).messages.stream(job.request).finalMessage();
   },
   async count_tokens(job) {
-    return anthropic(job).beta.messages.countTokens(job.request); // asks with ?beta=true
+    const options = { query: { beta: true } }; // as Claude Code does
+    return anthropic(job).beta.messages.countTokens(job.request, options);
   },
 };
 
