@@ -9,12 +9,8 @@ import (
 	"testing"
 )
 
-const (
-	// binaryEnv names the program under test to the tests of this process.
-	binaryEnv = "ICYLOOM_E2E_BINARY"
-	// sealedEnv is set in a process that only reaches the loopback address.
-	sealedEnv = "ICYLOOM_E2E_SEALED"
-)
+// binaryEnv names the program under test to the tests of this process.
+const binaryEnv = "ICYLOOM_E2E_BINARY"
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -45,15 +41,6 @@ func run(m *testing.M) int {
 		return code
 	}
 	return m.Run()
-}
-
-// sealed skips a test that starts programs of others which may not reach the
-// network from here.
-func sealed(t *testing.T) {
-	t.Helper()
-	if os.Getenv(sealedEnv) == "" {
-		t.Skip("SKIPPED: no network namespace of our own can be had here; agents were not tried")
-	}
 }
 
 // envInt reads a number from the environment.
