@@ -71,6 +71,7 @@ type showing struct {
 // they made of it against what they make of it without the gateway, and returns
 // and logs the matrix of counts. s may have further settings of the daemon.
 func showAll(t *testing.T, rows []row, s setup) map[cell]tally {
+	total := len(rows)
 	rows = slices.DeleteFunc(rows, func(r row) bool { return r.verdict() == mustNotHit })
 	node := drive(t)
 	stage := newStage(t, rows)
@@ -99,7 +100,7 @@ func showAll(t *testing.T, rows []row, s setup) map[cell]tally {
 			t.Errorf("%s (%s, %v) through %s: %s", all[i].Name, all[i].api, all[i].form(), all[i].client, f)
 		}
 	}
-	t.Logf("%d of the recordings can be repeated:\n%s", len(rows), table(matrix))
+	t.Logf("%d of %d recordings may be repeated:\n%s", len(rows), total, table(matrix))
 	return matrix
 }
 
