@@ -76,10 +76,11 @@ func (r rates) check(t *testing.T, what string) {
 
 func TestPrices(t *testing.T) {
 	var table struct {
-		Version  string              `json:"version"`
-		Unit     string              `json:"unit"`
-		Prefixes map[string][]string `json:"prefixes"`
-		Models   []struct {
+		Version      string              `json:"version"`
+		Unit         string              `json:"unit"`
+		Prefixes     map[string][]string `json:"prefixes"`
+		WriteMinutes map[string]int64    `json:"write_minutes"`
+		Models       []struct {
 			Model    string   `json:"model"`
 			Provider string   `json:"provider"`
 			Aliases  []string `json:"aliases"`
@@ -127,6 +128,11 @@ func TestPrices(t *testing.T) {
 	}
 	if !slices.IsSorted(order) || len(order) < 90 {
 		t.Errorf("%d models, sorted by provider and name: %v", len(order), slices.IsSorted(order))
+	}
+	for provider, minutes := range table.WriteMinutes {
+		if minutes == 5 || !strings.Contains(strings.Join(order, "\n"), provider+" ") {
+			t.Errorf("write_minutes of %q: %d", provider, minutes)
+		}
 	}
 	for provider := range table.Prefixes {
 		if !strings.Contains(strings.Join(order, "\n"), provider+" ") {

@@ -1,6 +1,7 @@
 package pricing
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -9,7 +10,8 @@ import (
 	"github.com/icyloom/icyloom/events"
 )
 
-// How long a provider's prompt cache lives after a write, by kind of write.
+// How long a provider's prompt cache lives after a write, by kind of write; the
+// table's write_minutes replace the first for the providers they name.
 const (
 	lifetime5m = 5 * time.Minute
 	lifetime1h = time.Hour
@@ -34,29 +36,30 @@ func (t *Table) Saved(name string, at time.Time, original *events.Usage, age tim
 // written) is above a tier of the model, the tier's prices hold for the whole
 // call. Errors: ErrModel, ErrBucket, ErrUsage. A cost is never negative.
 func (t *Table) Price(name string, at time.Time, u *events.Usage) (nanoUSD int64, err error) {
-	return t.price(name, at, u, func(r rates) rates { return r })
+	return t.price(name, at, u, func(r Rates, _ time.Duration) Rates { return r })
 }
 
 // SavedPrice returns what a call repeated from the cache would have cost at a
 // time, given the usage of the original call and how long ago that was. The
 // repeat would have read what the original wrote into the provider's prompt
-// cache, as long as that lived (5 minutes or 1 hour, age below it): those tokens
-// are priced as reads, later ones as writes again. What the original read is
-// priced as read whatever the age, which can only make the saving smaller. A
-// negative age counts as 0. Otherwise it is as Price.
+// cache, as long as that lived (5 minutes or what the table's write_minutes say
+// of the provider, or 1 hour; age below it): those tokens are priced as reads,
+// later ones as writes again. What the original read is priced as read whatever
+// the age, which can only make the saving smaller. A negative age counts as 0.
+// Otherwise it is as Price.
 func (t *Table) SavedPrice(name string, at time.Time, original *events.Usage, age time.Duration) (nanoUSD int64, err error) {
-	return t.price(name, at, original, func(r rates) rates {
-		if age < lifetime5m {
-			r.cacheWrite5m = r.cacheRead
+	return t.price(name, at, original, func(r Rates, life time.Duration) Rates {
+		if age < cmp.Or(life, lifetime5m) {
+			r.CacheWrite5m = r.CacheRead
 		}
 		if age < lifetime1h {
-			r.cacheWrite1h = r.cacheRead
+			r.CacheWrite1h = r.CacheRead
 		}
 		return r
 	})
 }
 
-func (t *Table) price(name string, at time.Time, u *events.Usage, adapt func(rates) rates) (int64, error) {
+func (t *Table) price(name string, at time.Time, u *events.Usage, adapt func(Rates, time.Duration) Rates) (int64, error) {
 	if t == nil {
 		return 0, fmt.Errorf("%w: no price table", ErrModel)
 	}
@@ -68,21 +71,21 @@ func (t *Table) price(name string, at time.Time, u *events.Usage, adapt func(rat
 	if m == nil {
 		return 0, fmt.Errorf("%w: %q", ErrModel, name)
 	}
-	p := m.at(at)
-	if p == nil {
+	i := m.at(at)
+	if i < 0 {
 		return 0, fmt.Errorf("%w: %q at that time", ErrModel, name)
 	}
-	r := adapt(p.over(input))
+	r := adapt(m.prices[i].said.over(input), t.writes[m.provider])
 	var s sum
 	for _, b := range []struct {
 		name         string
 		tokens, rate *int64
 	}{
-		{"input", u.InputUncached, r.input},
-		{"cache_read", u.CacheRead, r.cacheRead},
-		{"cache_write_5m", u.CacheWrite5m, r.cacheWrite5m},
-		{"cache_write_1h", u.CacheWrite1h, r.cacheWrite1h},
-		{"output", u.Output, r.output},
+		{"input", u.InputUncached, r.Input},
+		{"cache_read", u.CacheRead, r.CacheRead},
+		{"cache_write_5m", u.CacheWrite5m, r.CacheWrite5m},
+		{"cache_write_1h", u.CacheWrite1h, r.CacheWrite1h},
+		{"output", u.Output, r.Output},
 	} {
 		if b.tokens == nil || *b.tokens == 0 {
 			continue
@@ -125,13 +128,13 @@ func check(u *events.Usage) (input uint64, err error) {
 }
 
 // over returns the rates of a call with that many input tokens.
-func (p *price) over(input uint64) rates {
-	for i := len(p.tiers) - 1; i >= 0; i-- {
-		if input > uint64(p.tiers[i].above) {
-			return p.tiers[i].rates
+func (p *Price) over(input uint64) Rates {
+	for i := len(p.Tiers) - 1; i >= 0; i-- {
+		if input > uint64(p.Tiers[i].AboveInput) {
+			return p.Tiers[i].Rates
 		}
 	}
-	return p.rates
+	return p.Rates
 }
 
 // sum is an exact sum of products, in nano-USD × 1e6.

@@ -204,7 +204,7 @@ func TestPriceIsTheExactSumRoundedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := rapid.SliceOfN(rapid.Int64Range(0, math.MaxInt64), 5, 5).Draw(t, "rates")
 		tokens := rapid.SliceOfN(rapid.Int64Range(0, math.MaxInt64/8), 5, 5).Draw(t, "tokens")
-		m := &model{provider: "p", prices: []price{{rates: rates{&rate[0], &rate[1], &rate[2], &rate[3], &rate[4]}}}}
+		m := &model{provider: "p", prices: []price{{said: Price{Rates: Rates{&rate[0], &rate[1], &rate[2], &rate[3], &rate[4]}}}}}
 		table := &Table{models: map[string]*model{"m": m}}
 		got, err := table.Price("m", time.Time{}, usage(tokens...))
 		exact := new(big.Int)

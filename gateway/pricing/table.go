@@ -6,19 +6,20 @@
 // for local models too: the table knows models, not where they run, so a model
 // nobody lists (a fine-tune, a model of a local server) has no cost rather than
 // a cost of zero, unless the table gives it prices of 0.
+//
+// A File is a table as it is written down, a row one Price of a model in it.
 package pricing
 
 import (
-	"bytes"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Errors of Price, SavedPrice and Parse, wrapped.
+// Errors of Price, SavedPrice, Read and File.Table, wrapped.
 var (
 	// ErrTable: the price table is not one.
 	ErrTable = errors.New("pricing: bad price table")
@@ -34,7 +35,8 @@ var (
 type Table struct {
 	version  string
 	prefixes []prefix
-	models   map[string]*model // by name and alias, lower case
+	models   map[string]*model        // by name and alias, lower case
+	writes   map[string]time.Duration // how long cache writes live, by provider, where not 5 minutes
 }
 
 // prefix is a way of writing a provider's models at other providers.
@@ -42,106 +44,33 @@ type prefix struct{ text, provider string }
 
 // model is one priced model; prices are in rising order of from.
 type model struct {
-	provider string
-	prices   []price
+	name, provider string
+	aliases        []string
+	prices         []price
 }
 
-// price is what a model costs from a day on, up to another if until is set.
+// price is a row, its dates read, and the version of the table it is from.
 type price struct {
 	from, until time.Time
-	rates
-	tiers []tier // in rising order of above
+	said        Price
+	version     string
 }
 
-// tier replaces the rates of a call whose input is larger than above tokens.
-type tier struct {
-	above int64
-	rates
-}
-
-// rates are nano-USD per million tokens; nil is not known.
-type rates struct {
-	input, cacheRead, cacheWrite5m, cacheWrite1h, output *int64
-}
-
-// The JSON form of a table; data/README.md of this module describes it.
-type (
-	tableJSON struct {
-		Version  string              `json:"version"`
-		Unit     string              `json:"unit"`
-		Prefixes map[string][]string `json:"prefixes"`
-		Models   []modelJSON         `json:"models"`
-	}
-	modelJSON struct {
-		Model    string      `json:"model"`
-		Provider string      `json:"provider"`
-		Aliases  []string    `json:"aliases"`
-		Prices   []priceJSON `json:"prices"`
-	}
-	priceJSON struct {
-		From  string `json:"from"`
-		Until string `json:"until"`
-		ratesJSON
-		Tiers  []tierJSON `json:"tiers"`
-		Source string     `json:"source"`
-		AsOf   string     `json:"as_of"`
-	}
-	tierJSON struct {
-		AboveInput int64 `json:"above_input"`
-		ratesJSON
-	}
-	ratesJSON struct {
-		Input        *int64 `json:"input"`
-		CacheRead    *int64 `json:"cache_read"`
-		CacheWrite5m *int64 `json:"cache_write_5m"`
-		CacheWrite1h *int64 `json:"cache_write_1h"`
-		Output       *int64 `json:"output"`
-	}
-)
-
-// Unit is the unit of every price of a table's JSON form.
-const Unit = "nano-USD per million tokens"
-
-// Parse reads a price table from its JSON form. It is strict, for a misspelt
-// bucket would otherwise be a price that silently does not apply: unknown
-// fields, fractions, negative prices, names given twice, dates out of order and
-// rows without a source are errors.
+// Parse reads a table: Read and File.Table in one.
 func Parse(data []byte) (*Table, error) {
-	var in tableJSON
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&in); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrTable, err)
+	f, err := Read(data)
+	if err != nil {
+		return nil, err
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: something follows the object", ErrTable)
-	}
-	if in.Version == "" || in.Unit != Unit {
-		return nil, fmt.Errorf("%w: needs a version and the unit %q", ErrTable, Unit)
-	}
-	t := &Table{version: in.Version, models: make(map[string]*model, 2*len(in.Models))}
-	for provider, texts := range in.Prefixes {
-		for _, text := range texts {
-			if text == "" || text != strings.ToLower(text) {
-				return nil, fmt.Errorf("%w: prefix %q", ErrTable, text)
-			}
-			t.prefixes = append(t.prefixes, prefix{text: text, provider: provider})
-		}
-	}
-	for _, m := range in.Models {
-		if err := t.add(m); err != nil {
-			return nil, fmt.Errorf("%w: model %q: %w", ErrTable, m.Model, err)
-		}
-	}
-	return t, nil
+	return f.Table()
 }
 
 // Version names the table, for the events whose money it computed.
 func (t *Table) Version() string { return t.version }
 
 // add enters one model under its name and aliases.
-func (t *Table) add(in modelJSON) error {
-	m := &model{provider: in.Provider}
+func (t *Table) add(in Model) error {
+	m := &model{name: in.Model, provider: in.Provider, aliases: in.Aliases}
 	if in.Provider == "" || len(in.Prices) == 0 {
 		return errors.New("needs a provider and a price")
 	}
@@ -153,9 +82,10 @@ func (t *Table) add(in modelJSON) error {
 		if i > 0 && (!out.from.After(m.prices[i-1].from) || out.from.Before(m.prices[i-1].until)) {
 			return fmt.Errorf("price %d: from %q is not after the one before", i+1, p.From)
 		}
+		out.version = t.version
 		m.prices = append(m.prices, out)
 	}
-	for _, name := range append([]string{in.Model}, in.Aliases...) {
+	for _, name := range m.names() {
 		if name == "" || name != strings.ToLower(name) {
 			return fmt.Errorf("name %q: names are written in lower case", name)
 		}
@@ -167,79 +97,129 @@ func (t *Table) add(in modelJSON) error {
 	return nil
 }
 
-// parse checks one price row.
-func (p priceJSON) parse() (price, error) {
-	var out price
-	var err error
-	if out.from, err = day(p.From); err != nil {
-		return out, fmt.Errorf("from: %w", err)
+func (m *model) names() []string { return append([]string{m.name}, m.aliases...) }
+
+// With returns the table with the rows of another laid over it. Of the rows of
+// one model the one that began last holds, and of two that began on a day the
+// other's: so a row takes effect on its own day, what was priced before stays as
+// it was, and a later row of this table is not hidden by an older one of the
+// other. A name that this table knows as a model's own stands for all its names,
+// but for those that the other lists itself; an alias or a snapshot stands for
+// itself alone.
+func (t *Table) With(over *Table) *Table {
+	out := &Table{
+		version: t.version + "+" + over.version, prefixes: slices.Concat(t.prefixes, over.prefixes),
+		models: make(map[string]*model, len(t.models)+len(over.models)), writes: map[string]time.Duration{},
 	}
-	if out.until, err = day(p.Until); err != nil {
-		return out, fmt.Errorf("until: %w", err)
-	}
-	if p.Until != "" && !out.until.After(out.from) {
-		return out, fmt.Errorf("until %q is not after from %q", p.Until, p.From)
-	}
-	if _, err := time.Parse(time.DateOnly, p.AsOf); err != nil {
-		return out, fmt.Errorf("as_of: %w", err)
-	}
-	if p.Source == "" {
-		return out, errors.New("has no source")
-	}
-	if out.rates, err = p.ratesJSON.parse(); err != nil {
-		return out, err
-	}
-	var above int64
-	for _, in := range p.Tiers {
-		r, err := in.ratesJSON.parse()
-		if err != nil {
-			return out, fmt.Errorf("tier above %d: %w", in.AboveInput, err)
+	for _, from := range []*Table{t, over} {
+		for provider, life := range from.writes {
+			out.writes[provider] = life
 		}
-		if in.AboveInput <= above {
-			return out, fmt.Errorf("tier above %d is not above the one before", in.AboveInput)
+		for name, m := range from.models {
+			out.models[name] = m
 		}
-		above = in.AboveInput
-		out.tiers = append(out.tiers, tier{above: above, rates: r})
 	}
-	return out, nil
+	for name, m := range over.models {
+		under := t.dated(name)
+		if under == nil {
+			continue
+		}
+		if under.name != name {
+			out.models[name] = under.under(m, name, nil)
+			continue
+		}
+		var aliases []string
+		for _, alias := range under.aliases {
+			if over.models[alias] == nil {
+				aliases = append(aliases, alias)
+			}
+		}
+		both := under.under(m, name, aliases)
+		for _, name := range both.names() {
+			out.models[name] = both
+		}
+	}
+	return out
 }
 
-// day reads a date as the start of that day, UTC; "" is no limit.
-func day(s string) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
-	}
-	return time.Parse(time.DateOnly, s)
-}
-
-// parse checks that there are rates and that none is negative.
-func (r ratesJSON) parse() (rates, error) {
-	some := false
-	for _, v := range []*int64{r.Input, r.CacheRead, r.CacheWrite5m, r.CacheWrite1h, r.Output} {
-		if v != nil && *v < 0 {
-			return rates{}, fmt.Errorf("a price of %d", *v)
+// under lays the rows of over on those of m, in order of their days.
+func (m *model) under(over *model, name string, aliases []string) *model {
+	both := &model{name: name, provider: m.provider, aliases: aliases}
+	for _, p := range m.prices {
+		if !slices.ContainsFunc(over.prices, func(o price) bool { return o.from.Equal(p.from) }) {
+			both.prices = append(both.prices, p)
 		}
-		some = some || v != nil
 	}
-	if !some {
-		return rates{}, errors.New("no price in it")
-	}
-	return rates{r.Input, r.CacheRead, r.CacheWrite5m, r.CacheWrite1h, r.Output}, nil
+	both.prices = append(both.prices, over.prices...)
+	slices.SortStableFunc(both.prices, func(a, b price) int { return a.from.Compare(b.from) })
+	return both
 }
 
-// at returns the price in force at a time, nil when none is known.
-func (m *model) at(at time.Time) *price {
+// at returns the place of the row in force at a time, -1 when none is known.
+func (m *model) at(at time.Time) int {
 	for i := len(m.prices) - 1; i >= 0; i-- {
 		p := &m.prices[i]
 		if at.Before(p.from) {
 			continue
 		}
 		if !p.until.IsZero() && !at.Before(p.until) {
-			return nil
+			return -1
 		}
-		return p
+		return i
 	}
-	return nil
+	return -1
+}
+
+// Entry is a model of a table, for people.
+type Entry struct {
+	Model    string   `json:"model"`
+	Provider string   `json:"provider"`
+	Aliases  []string `json:"aliases,omitempty"`
+	// Rows are in rising order of From.
+	Rows []Row `json:"rows"`
+}
+
+// Row is one price of an Entry.
+type Row struct {
+	Price
+	// Version is that of the table the row was written in.
+	Version string `json:"version"`
+}
+
+// Entry returns the model that a name stands for, and the place of the row in
+// force at a time, -1 when none is.
+func (t *Table) Entry(name string, at time.Time) (e Entry, row int, ok bool) {
+	m := t.find(name)
+	if m == nil {
+		return Entry{}, -1, false
+	}
+	return m.entry(), m.at(at), true
+}
+
+// Entries returns every model, by provider and name.
+func (t *Table) Entries() []Entry {
+	var out []Entry
+	for name, m := range t.models {
+		if name == m.name {
+			out = append(out, m.entry())
+		}
+	}
+	slices.SortFunc(out, func(a, b Entry) int {
+		return cmp.Or(strings.Compare(a.Provider, b.Provider), strings.Compare(a.Model, b.Model))
+	})
+	return out
+}
+
+// entry copies the model; a row that the next one ends says so.
+func (m *model) entry() Entry {
+	e := Entry{Model: m.name, Provider: m.provider, Aliases: slices.Clone(m.aliases), Rows: make([]Row, len(m.prices))}
+	for i, p := range m.prices {
+		e.Rows[i] = Row{Price: p.said, Version: p.version}
+		if i+1 < len(m.prices) && (p.until.IsZero() || m.prices[i+1].from.Before(p.until)) {
+			e.Rows[i].Until = m.prices[i+1].said.From
+		}
+	}
+	return e
 }
 
 // find returns the model of a name as clients and answers write it: a name or

@@ -36,6 +36,7 @@ func (a *app) paths(asJSON bool) error {
 	rows := [][2]string{
 		{"home", h.Dir()},
 		{"config", source.String()},
+		{"prices", h.Prices()},
 		{"ledger", h.Ledger()},
 		{"projections", h.Projections()},
 		{"spool", h.Spool()},

@@ -157,7 +157,7 @@ func (d *Daemon) openGateway(node string) error {
 	if err != nil {
 		return err
 	}
-	o, err := gatewayOptions(d.o.Config, d.o.Env)
+	o, err := gatewayOptions(d.o.Config, d.o.Home, d.o.Env)
 	if err != nil {
 		return err
 	}

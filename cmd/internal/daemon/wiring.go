@@ -7,22 +7,22 @@ import (
 	"strings"
 
 	"github.com/icyloom/icyloom/cmd/internal/config"
-	"github.com/icyloom/icyloom/data"
+	"github.com/icyloom/icyloom/cmd/internal/home"
+	"github.com/icyloom/icyloom/cmd/internal/prices"
 	"github.com/icyloom/icyloom/gateway"
 	"github.com/icyloom/icyloom/gateway/cache"
-	"github.com/icyloom/icyloom/gateway/pricing"
 	"github.com/icyloom/icyloom/projections"
 )
 
 // gatewayOptions says in the gateway's words what the configuration says.
-func gatewayOptions(c config.Config, env func(string) string) (gateway.Options, error) {
-	prices, err := pricing.Parse(data.Prices())
+func gatewayOptions(c config.Config, h home.Home, env func(string) string) (gateway.Options, error) {
+	table, err := prices.Load(h.Prices())
 	if err != nil {
-		return gateway.Options{}, fmt.Errorf("built-in prices: %w", err)
+		return gateway.Options{}, err
 	}
 	g := c.Gateway
 	o := gateway.Options{
-		Prices: prices, MaxBodyBytes: int64(g.MaxBodyBytes),
+		Prices: table, MaxBodyBytes: int64(g.MaxBodyBytes),
 		FirstByteTimeout: g.FirstByteTimeout.D(), ChunkTimeout: g.ChunkTimeout.D(),
 		Breaker:  gateway.Breaker{Failures: g.Breaker.Failures, Reset: g.Breaker.Reset.D()},
 		Defaults: map[gateway.Family]string{},

@@ -84,6 +84,9 @@ func (h Home) Ledger() string { return filepath.Join(h.dir, "ledger") }
 // Projections is the folder of the tables; everything in it can be rebuilt.
 func (h Home) Projections() string { return filepath.Join(h.dir, "projections") }
 
+// Prices is the table of prices that the home adds to the built-in one.
+func (h Home) Prices() string { return filepath.Join(h.dir, "prices.json") }
+
 // Spool is the file that keeps events while the log cannot be written.
 func (h Home) Spool() string { return filepath.Join(h.dir, "spool") }
 

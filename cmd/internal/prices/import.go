@@ -1,0 +1,246 @@
+package prices
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/icyloom/icyloom/gateway/pricing"
+)
+
+// ImportOptions of Import; all but the flags are required.
+type ImportOptions struct {
+	// Path is the home's table, which is written anew.
+	Path string
+	// Source says where the prices are from, in every row.
+	Source string
+	// Now is the moment of the import: its day, UTC, is when the rows begin.
+	Now time.Time
+	// OnlyMissing takes only models without a price; otherwise an imported price
+	// replaces, from its day on, one that the table has.
+	OnlyMissing bool
+	// DryRun reads and compares, and writes nothing.
+	DryRun bool
+}
+
+// Report is what an import did.
+type Report struct {
+	// New and Changed are the names that got a price or another one; Same counts
+	// those whose price stood as it is, Kept those that OnlyMissing left alone.
+	New     []Change `json:"new"`
+	Changed []Change `json:"changed"`
+	Same    int      `json:"same"`
+	Kept    int      `json:"kept"`
+	// Skipped counts models left out, by reason.
+	Skipped map[string]int `json:"skipped"`
+	// Rounded counts figures finer than a nano-USD per million tokens.
+	Rounded int `json:"rounded"`
+	// Version is that of the table in force from now on.
+	Version string `json:"version"`
+	// Written is set when the home's table was written.
+	Written bool `json:"written"`
+}
+
+// Change is a name with its prices before and after.
+type Change struct {
+	Model  string         `json:"model"`
+	Before *pricing.Rates `json:"before,omitempty"`
+	After  pricing.Rates  `json:"after"`
+}
+
+// Import reads a community file and adds what it says to a home's table. It
+// does all of it or nothing; the error is Faults when the file is at fault.
+func Import(data []byte, o ImportOptions) (Report, error) {
+	c := readCommunity(data)
+	if len(c.faults) > 0 {
+		return Report{}, c.faults
+	}
+	table, f, err := load(o.Path)
+	if err != nil {
+		return Report{}, err
+	}
+	day := o.Now.UTC().Format(time.DateOnly)
+	r := Report{New: []Change{}, Changed: []Change{}, Skipped: c.skipped, Rounded: c.rounded, Version: table.Version()}
+	b := book{file: &f, at: map[string]int{}}
+	for i, m := range f.Models {
+		for _, name := range append([]string{m.Model}, m.Aliases...) {
+			b.at[name] = i
+		}
+	}
+	for _, n := range names(c.models, table, o.Now) {
+		row := pricing.Price{From: day, Rates: n.rates, Tiers: n.tiers, Source: o.Source, AsOf: day}
+		e, at, _ := table.Entry(n.name, o.Now)
+		switch {
+		case at < 0:
+			r.New = append(r.New, Change{Model: n.name, After: n.rates})
+		case stated(row, e.Rows[at].Price):
+			r.Same++
+			continue
+		case o.OnlyMissing:
+			r.Kept++
+			continue
+		default:
+			r.Changed = append(r.Changed, Change{Model: n.name, Before: &e.Rows[at].Rates, After: n.rates})
+		}
+		b.put(n.name, cmp.Or(e.Provider, n.provider), row)
+	}
+	if len(r.New)+len(r.Changed) == 0 {
+		return r, nil
+	}
+	f.Version = "imp-" + day
+	return r, r.write(f, o)
+}
+
+// write checks the new table as a start would, and puts it in place.
+func (r *Report) write(f pricing.File, o ImportOptions) error {
+	slices.SortFunc(f.Models, func(a, b pricing.Model) int {
+		return cmp.Or(strings.Compare(a.Provider, b.Provider), strings.Compare(a.Model, b.Model))
+	})
+	raw, err := f.Append(nil)
+	if err != nil {
+		return err
+	}
+	base, err := Builtin()
+	if err != nil {
+		return err
+	}
+	table, err := over(base, f, raw)
+	if err != nil {
+		return fmt.Errorf("prices: %w", err)
+	}
+	r.Version = table.Version()
+	if o.DryRun {
+		return nil
+	}
+	if err := replace(o.Path, raw); err != nil {
+		return fmt.Errorf("prices: %w", err)
+	}
+	r.Written = true
+	return nil
+}
+
+// named is one name of a model of a community file.
+type named struct {
+	found
+	name string
+}
+
+// names are the names that get the file's prices: the key of each model and,
+// where it is a provider's prefix and a name, the name alone, for that is what
+// the provider's own API calls it. Not so when the file lists the name itself,
+// when two providers offer it at different prices, or when the table knows it as
+// another provider's.
+func names(models []found, table *pricing.Table, now time.Time) []named {
+	var out []named
+	keys := map[string]bool{}
+	for _, m := range models {
+		keys[m.key] = true
+		out = append(out, named{m, m.key})
+	}
+	bare := map[string][]found{}
+	for _, m := range models {
+		if _, name, ok := strings.Cut(m.key, "/"); ok && name != "" && !keys[name] {
+			bare[name] = append(bare[name], m)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(bare)) {
+		one := bare[name][0]
+		if !slices.ContainsFunc(bare[name], func(m found) bool { return !sameRates(m, one) }) {
+			if e, _, ok := table.Entry(name, now); !ok || e.Provider == one.provider {
+				out = append(out, named{one, name})
+			}
+		}
+	}
+	return out
+}
+
+func sameRates(a, b found) bool {
+	x, y := pricing.Price{Rates: a.rates, Tiers: a.tiers}, pricing.Price{Rates: b.rates, Tiers: b.tiers}
+	return stated(x, y) && stated(y, x)
+}
+
+// stated says whether a row already has every price that another states. What
+// the other leaves open is no contradiction.
+func stated(want, have pricing.Price) bool {
+	if !within(want.Rates, have.Rates) {
+		return false
+	}
+	for _, t := range want.Tiers {
+		at := slices.IndexFunc(have.Tiers, func(h pricing.Tier) bool { return h.AboveInput == t.AboveInput })
+		if at < 0 || !within(t.Rates, have.Tiers[at].Rates) {
+			return false
+		}
+	}
+	return true
+}
+
+func within(want, have pricing.Rates) bool {
+	pairs := [][2]*int64{
+		{want.Input, have.Input},
+		{want.CacheRead, have.CacheRead},
+		{want.CacheWrite5m, have.CacheWrite5m},
+		{want.CacheWrite1h, have.CacheWrite1h},
+		{want.Output, have.Output},
+	}
+	return !slices.ContainsFunc(pairs, func(p [2]*int64) bool { return p[0] != nil && (p[1] == nil || *p[0] != *p[1]) })
+}
+
+// book is a home's table while rows are put into it.
+type book struct {
+	file *pricing.File
+	at   map[string]int // place in file.Models by name
+}
+
+// put adds a row to a model, in place of one of the same day.
+func (b *book) put(name, provider string, row pricing.Price) {
+	i, ok := b.at[name]
+	if !ok {
+		b.at[name] = len(b.file.Models)
+		b.file.Models = append(b.file.Models, pricing.Model{Model: name, Provider: provider, Prices: []pricing.Price{row}})
+		return
+	}
+	rows := b.file.Models[i].Prices
+	at, same := slices.BinarySearchFunc(rows, row.From, func(p pricing.Price, day string) int { return strings.Compare(p.From, day) })
+	if same {
+		rows[at] = row
+		return
+	}
+	if at > 0 && rows[at-1].Until > row.From {
+		rows[at-1].Until = row.From
+	}
+	b.file.Models[i].Prices = slices.Insert(rows, at, row)
+}
+
+// replace writes a file whole or not at all, for its owner only.
+func replace(path string, raw []byte) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".prices-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err == nil {
+			return
+		}
+		if rerr := os.Remove(f.Name()); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+			err = errors.Join(err, rerr)
+		}
+	}()
+	_, err = f.Write(raw)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
