@@ -94,6 +94,9 @@ func (c *call) bookAnswer(outcome events.Outcome, word string, f protocol.Facts,
 	if c.ev.Status < 300 || !whole {
 		c.ev.Usage = c.usage(f, whole)
 	}
+	if f.Doubt != "" {
+		c.g.opt.Logger.Warn("an upstream's usage contradicts itself", "event", c.id, "upstream", c.ev.Upstream, "what", f.Doubt)
+	}
 	if p := c.g.opt.Prices; p != nil && c.ev.Usage != nil {
 		c.ev.PriceVersion = p.Version()
 		c.ev.CostPaidNanoUSD = p.Cost(c.pricedModel(), c.start, c.ev.Usage)

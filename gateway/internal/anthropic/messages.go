@@ -190,7 +190,7 @@ func (a *answer) facts() protocol.Facts {
 		ID: a.id, Model: a.model, Usage: a.usage.event(), Finish: a.finish,
 		Complete:  a.ended && a.failed == "" && a.solid && whole(a.finish),
 		ToolCalls: a.tools, Hosted: a.hosted || a.usage.hosted,
-		Failed: a.failed, OutputBytes: a.bytes,
+		Failed: a.failed, OutputBytes: a.bytes, Doubt: a.usage.doubt,
 	}
 }
 

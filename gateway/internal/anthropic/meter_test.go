@@ -79,6 +79,18 @@ var streamUsages = []struct {
 		[5]int64{100, 7, -1, -1, 4},
 	},
 	{
+		"zeros at the end take nothing back",
+		`{"input_tokens":100,"cache_read_input_tokens":5000,"cache_creation_input_tokens":20,"output_tokens":1}`,
+		`{"input_tokens":100,"cache_read_input_tokens":0,"cache_creation_input_tokens":0,"output_tokens":4}`,
+		[5]int64{100, 5000, 20, -1, 4},
+	},
+	{
+		"read falls because more was written",
+		`{"input_tokens":100,"cache_read_input_tokens":50,"cache_creation_input_tokens":20,"output_tokens":1}`,
+		`{"input_tokens":100,"cache_read_input_tokens":0,"cache_creation_input_tokens":70,"output_tokens":4}`,
+		[5]int64{100, 0, 70, -1, 4},
+	},
+	{
 		"input falls because it turned out to be cached",
 		`{"input_tokens":233535,"output_tokens":1}`, `{"input_tokens":89828,"cache_read_input_tokens":143707,"output_tokens":40}`,
 		[5]int64{89828, 143707, -1, -1, 40},
@@ -142,6 +154,21 @@ func TestUsageOfAStream(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What is not taken is told, once: https://github.com/farion1231/cc-switch/pull/6654.
+func TestDoubtfulUsage(t *testing.T) {
+	for end, want := range map[string]string{
+		`{"input_tokens":89828,"output_tokens":40}`:                                  "input fell from 233535 to 89828 tokens within the stream: the first figure is booked",
+		`{"input_tokens":233535,"output_tokens":40}`:                                 "",
+		`{"input_tokens":89828,"cache_read_input_tokens":143707,"output_tokens":40}`: "",
+		`{"input_tokens":240000,"cache_read_input_tokens":null,"output_tokens":40}`:  "",
+	} {
+		s := stream(started(`{"input_tokens":233535,"output_tokens":1}`), textStart, textDelta, blockStop, finished("end_turn", end), stop)
+		if got := meterAll(s).Doubt; got != want {
+			t.Errorf("%s: %q", end, got)
+		}
 	}
 }
 

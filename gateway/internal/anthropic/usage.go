@@ -1,6 +1,10 @@
 package anthropic
 
-import "github.com/icyloom/icyloom/events"
+import (
+	"fmt"
+
+	"github.com/icyloom/icyloom/events"
+)
 
 // count is a number of tokens; unset is not reported, which is not 0.
 type count struct {
@@ -34,6 +38,9 @@ func (c count) or(earlier count) count {
 	return earlier
 }
 
+// below tells whether both are reported and c is the smaller.
+func (c count) below(d count) bool { return c.set && d.set && c.n < d.n }
+
 // plus adds, where what is not set counts as nothing but stays unset with nothing.
 func (c count) plus(d count) count { return count{c.n + d.n, c.set || d.set} }
 
@@ -58,25 +65,29 @@ type usage struct {
 	compaction tokens
 	// hosted is set when server tools were used.
 	hosted bool
+	// doubt says what was reported and not taken, for the operator's log.
+	doubt string
 }
 
 // merge takes a later usage object: its numbers are cumulative, so the last one
-// of each kind holds, and kinds it leaves out or has null stay.
+// of each kind holds, and kinds it leaves out or has null stay. It reports
+// whether the input kinds were taken.
 //
-// It reports whether the input kinds were taken. They are not when input falls
-// without a reason in the same object: either as many tokens now count as cached
-// (read or written), or the answer's own iterations add up to the new figure
-// (the rest is then in compaction). Anything else is an upstream that counts
-// badly at the end of a stream, https://github.com/farion1231/cc-switch/pull/6654.
+// The input kinds are not taken when one of them falls without a reason in the
+// same object: either as many tokens now count under another kind, or the
+// answer's own iterations add up to the new figure (the rest is then in
+// compaction). Anything else is an upstream that counts badly at the end of a
+// stream, https://github.com/farion1231/cc-switch/pull/6654; doubt says so.
 //
 // first is set for the usage at a stream's start, whose output is a placeholder.
-func (u *usage) merge(raw []byte, first bool) bool {
+func (u *usage) merge(raw []byte, first bool) (taken bool) {
 	now, iterations := readTokens(raw)
 	if first {
 		now.output, now.thinking = count{}, count{}
 	}
-	taken := u.reconciles(now, iterations)
+	taken = u.reconciles(now, iterations)
 	if !taken {
+		u.doubt = fmt.Sprintf("input fell from %d to %d tokens within the stream: the first figure is booked", u.allInput(), now.over(u.tokens).allInput())
 		now.input, now.read, now.write, now.write5m, now.write1h = count{}, count{}, count{}, count{}, count{}
 	}
 	u.tokens = now.over(u.tokens)
@@ -91,7 +102,7 @@ func (u *usage) merge(raw []byte, first bool) bool {
 
 // reconciles tells whether the input kinds of now can follow what u has.
 func (u *usage) reconciles(now tokens, iterations []byte) bool {
-	if !now.input.set || !u.input.set || now.input.n >= u.input.n {
+	if !now.input.below(u.input) && !now.read.below(u.read) && !now.written().below(u.written()) {
 		return true
 	}
 	if iterations != nil && sum(iterations, "message").input == now.input {

@@ -125,9 +125,10 @@ func (u *usage) buckets() *events.Usage {
 }
 
 // input splits the prompt. Cached and written tokens are a part of it, unless
-// they cannot be (they are more than it) or the total counts them apart. What
-// was written and read again within one call is booked as read, so that the
-// buckets add up to the prompt.
+// they cannot be (they are more than it) or the total counts them apart and does
+// not count reasoning apart, which may be as many. What was written and read
+// again within one call is booked as read, so that the buckets add up to the
+// prompt.
 func (u *usage) input(cached, written count) (uncached, read, write *int64) {
 	read, write = cached.ptr(), written.ptr()
 	if !u.prompt.known {
@@ -136,7 +137,7 @@ func (u *usage) input(cached, written count) (uncached, read, write *int64) {
 	rest := u.prompt.n
 	aside := cached.n + written.n
 	apart := cached.n > rest || written.n > rest ||
-		aside > 0 && u.total.known && u.total.n == rest+aside+u.completion.n
+		aside > 0 && u.beyond() == aside && u.reasoning.n != aside
 	switch {
 	case apart:
 	case aside <= rest:
@@ -149,17 +150,31 @@ func (u *usage) input(cached, written count) (uncached, read, write *int64) {
 }
 
 // output returns the tokens generated, reasoning included. Reasoning is a part
-// of completion_tokens, unless it is more than those, or the total counts it
-// apart, as it does for some models behind compatible APIs.
+// of completion_tokens, unless it is more than those or the total counts it
+// apart, as it does for some models behind compatible APIs. A total that counts
+// more than prompt, completion and what was cached, and no reasoning reported,
+// is a model whose thoughts the upstream left out of completion_tokens.
 func (u *usage) output() (output, reasoning *int64) {
 	if !u.completion.known {
 		return nil, u.reasoning.ptr()
 	}
-	n, r := u.completion.n, u.reasoning.n
-	if r > n || r > 0 && u.total.known && u.prompt.known && u.total.n == u.prompt.n+n+r {
+	n, r, gap := u.completion.n, u.reasoning.n, u.beyond()
+	switch {
+	case r > n, r > 0 && gap == r:
 		n += r
+	case r == 0 && gap > 0 && gap != first(u.cached[:]).n+first(u.written[:]).n:
+		n += gap
 	}
 	return &n, u.reasoning.ptr()
+}
+
+// beyond is how many tokens the total has beyond prompt and completion, 0 where
+// it has none or one of them is not known.
+func (u *usage) beyond() int64 {
+	if !u.total.known || !u.prompt.known || !u.completion.known {
+		return 0
+	}
+	return max(u.total.n-u.prompt.n-u.completion.n, 0)
 }
 
 func (c count) ptr() *int64 {
@@ -169,12 +184,16 @@ func (c count) ptr() *int64 {
 	return &c.n
 }
 
-// first returns the first count that is known.
-func first(counts []count) count {
+// first returns the first count above 0, else the first that is known: an
+// upstream that copies several shapes fills in those it does not use with 0.
+func first(counts []count) (known count) {
 	for _, c := range counts {
-		if c.known {
+		if c.n > 0 {
 			return c
 		}
+		if !known.known {
+			known = c
+		}
 	}
-	return count{}
+	return known
 }

@@ -66,6 +66,33 @@ var usages = map[string]struct {
 		`{"prompt_tokens":361,"completion_tokens":26,"total_tokens":622,"prompt_tokens_details":{"cached_tokens":360},"completion_tokens_details":{"reasoning_tokens":235}}`,
 		&events.Usage{InputUncached: n(1), CacheRead: n(360), Output: n(261), Reasoning: n(235)},
 	},
+	// xAI: as many cached as reasoned, so the total fits both ways.
+	"the total counts reasoning apart, of which there is as much as cached": {
+		`{"prompt_tokens":500,"completion_tokens":26,"total_tokens":761,"prompt_tokens_details":{"cached_tokens":235},"completion_tokens_details":{"reasoning_tokens":235}}`,
+		&events.Usage{InputUncached: n(265), CacheRead: n(235), Output: n(261), Reasoning: n(235)},
+	},
+	// https://github.com/router-for-me/CLIProxyAPI/issues/5733
+	"nothing but reasoning": {
+		`{"prompt_tokens":21,"completion_tokens":0,"total_tokens":81,"completion_tokens_details":{"reasoning_tokens":60}}`,
+		&events.Usage{InputUncached: n(21), Output: n(60), Reasoning: n(60)},
+	},
+	// https://github.com/mozilla-ai/any-llm/issues/1290
+	"the total counts thoughts that nothing else does": {
+		`{"prompt_tokens":20,"completion_tokens":198,"total_tokens":623}`,
+		&events.Usage{InputUncached: n(20), Output: n(603)},
+	},
+	"a total below its parts says nothing": {
+		`{"prompt_tokens":20,"completion_tokens":5,"total_tokens":5}`,
+		&events.Usage{InputUncached: n(20), Output: n(5)},
+	},
+	"mistral": {
+		`{"prompt_tokens":200,"completion_tokens":12,"total_tokens":212,"num_cached_tokens":99}`,
+		&events.Usage{InputUncached: n(101), CacheRead: n(99), Output: n(12)},
+	},
+	"a place that is filled in with 0 does not hide one that counts": {
+		`{"prompt_tokens":400,"completion_tokens":7,"total_tokens":407,"prompt_tokens_details":{"cached_tokens":0},"prompt_cache_hit_tokens":384}`,
+		&events.Usage{InputUncached: n(16), CacheRead: n(384), Output: n(7)},
+	},
 	"more reasoning than output": {
 		`{"prompt_tokens":9,"completion_tokens":52,"total_tokens":61,"completion_tokens_details":{"reasoning_tokens":232}}`,
 		&events.Usage{InputUncached: n(9), Output: n(284), Reasoning: n(232)},

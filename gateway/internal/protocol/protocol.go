@@ -33,6 +33,9 @@ type Facts struct {
 	// OutputBytes is the size of the text, reasoning and tool arguments seen so
 	// far: what an estimate of a broken-off answer rests on.
 	OutputBytes int64
+	// Doubt says which reported figures contradict each other and what Usage made
+	// of them, for the operator's log; "" when they agree.
+	Doubt string
 }
 
 // Class says what the gateway does with a stream's event.
