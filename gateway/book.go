@@ -116,7 +116,7 @@ func (c *call) usage(f protocol.Facts, whole bool) *events.Usage {
 	if f.Usage == nil && f.Failed != "" && f.OutputBytes == 0 {
 		return nil // refused, not answered
 	}
-	out := tokens.Estimate(f.OutputBytes)
+	out := tokens.Answer(c.rt.api, f.OutputBytes, f.ToolCalls)
 	u := events.Usage{Basis: events.BasisEstimated, Counter: tokens.Rule}
 	if f.Usage != nil {
 		u = *f.Usage
@@ -125,18 +125,22 @@ func (c *call) usage(f protocol.Facts, whole bool) *events.Usage {
 			out = max(out, *u.Output)
 		}
 	} else {
-		in := tokens.Estimate(c.textBytes())
+		in := c.asked()
 		u.InputUncached = &in
 	}
 	u.Output = &out
 	return &u
 }
 
-func (c *call) textBytes() int64 {
-	if c.decoded != nil {
-		return int64(len(c.decoded.b))
+// asked guesses the tokens of the request.
+func (c *call) asked() int64 {
+	switch {
+	case c.opaque:
+		return tokens.Estimate(c.ev.RequestBytes) // nobody knows what it says
+	case c.decoded != nil:
+		return tokens.Request(c.decoded.b)
 	}
-	return c.ev.RequestBytes
+	return tokens.Request(c.body.b)
 }
 
 // keep hands a complete answer to the cache and says so in the event; the

@@ -2,10 +2,19 @@
 // an answer that broke off before its usage, an upstream that reports none. A
 // guess is booked with basis estimated and the rule's name, and is never mixed
 // with reported figures.
+//
+// How far it is off was measured over recorded calls (TestRecordedErrors): half
+// of the guesses at a request are within a third of what the upstream counted,
+// half of those at an answer within a fifth. A quarter of the whole body, as a
+// first version had it, was off by three quarters: parameters, quotes and
+// brackets are hardly any tokens, and an image in base64 is no novel.
 package tokens
 
-// Rule names the rule behind Estimate, for the counter field of a usage.
-const Rule = "bytes/4"
+import "github.com/icyloom/icyloom/events"
+
+// Rule names the rules behind Answer and Request, for the counter field of a
+// usage. It changes with them.
+const Rule = "bytes/4.v2"
 
 // bytesPerToken is the usual figure for English and code in the byte-pair
 // vocabularies in use. Other scripts have fewer bytes a token in some
@@ -20,4 +29,83 @@ func Estimate(bytes int64) int64 {
 		return 0
 	}
 	return (bytes-1)/bytesPerToken + 1
+}
+
+// What an answer costs beyond its text: where it begins and ends, and how it
+// writes down that tools are called, of which the messages API has the longest
+// way.
+const (
+	answerTokens       = 2
+	callTokens         = 12
+	messagesCallTokens = 40
+)
+
+// Answer guesses the output tokens of an answer of some bytes of text, thoughts
+// and tool arguments; calls says whether it calls tools. Nothing at all is 0.
+func Answer(api events.API, bytes int64, calls bool) int64 {
+	n := Estimate(bytes)
+	switch {
+	case calls && api == events.APIMessages:
+		n += messagesCallTokens
+	case calls:
+		n += callTokens
+	case n > 0:
+		n += answerTokens
+	}
+	return n
+}
+
+// Of a request.
+const (
+	// requestBytesPerToken is higher than an answer's: member names repeat, and
+	// some of the strings are settings.
+	requestBytesPerToken = 4.5
+	// opaque is from which length a string without a space is data, not words:
+	// an image, a signature. What it costs its size does not say.
+	opaque = 256
+)
+
+// Request guesses the input tokens of a request by the strings in its JSON body,
+// member names included: numbers, punctuation of JSON and long strings of data
+// are left out. A body without any string is 0. It reads the body once and
+// allocates nothing.
+func Request(body []byte) int64 {
+	var text int64
+	for i := 0; i < len(body); i++ {
+		if body[i] != '"' {
+			continue
+		}
+		n, end := stringAt(body, i+1)
+		text += n
+		i = end
+	}
+	if text == 0 {
+		return 0
+	}
+	return int64(float64(text)/requestBytesPerToken) + 1
+}
+
+// stringAt measures the JSON string that begins at i, in bytes of what it says,
+// 0 for one of data, and returns where it ends.
+func stringAt(body []byte, i int) (n int64, end int) {
+	spaces := 0
+	for ; i < len(body) && body[i] != '"'; i++ {
+		n++
+		switch body[i] {
+		case ' ':
+			spaces++
+		case '\\':
+			i++
+			if i < len(body) && body[i] == 'u' {
+				i += 4
+				n++ // most that is escaped so has two bytes or more
+			} else {
+				spaces++ // a line break or a quote: words
+			}
+		}
+	}
+	if n >= opaque && spaces == 0 {
+		return 0, i
+	}
+	return n, i
 }

@@ -1,8 +1,12 @@
 package tokens
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"testing"
+
+	"github.com/icyloom/icyloom/events"
 )
 
 func TestEstimate(t *testing.T) {
@@ -14,4 +18,68 @@ func TestEstimate(t *testing.T) {
 			t.Errorf("Estimate(%d) = %d, want %d", bytes, got, want)
 		}
 	}
+}
+
+func TestAnswer(t *testing.T) {
+	for _, tt := range []struct {
+		api   events.API
+		bytes int64
+		calls bool
+		want  int64
+	}{
+		{events.APIChat, 0, false, 0},
+		{events.APIChat, 1, false, 3},
+		{events.APIMessages, 40, false, 12},
+		{events.APIChat, 0, true, 12},
+		{events.APIResponses, 40, true, 22},
+		{events.APIMessages, 40, true, 50},
+	} {
+		if got := Answer(tt.api, tt.bytes, tt.calls); got != tt.want {
+			t.Errorf("%+v: %d", tt, got)
+		}
+	}
+}
+
+func TestRequest(t *testing.T) {
+	text := strings.Repeat("nine chars", 9) // 90 bytes
+	for body, want := range map[string]int64{
+		``:                                    0,
+		`{}`:                                  0,
+		`[1,2.5e3,true,null]`:                 0,
+		`{"a":1}`:                             1,
+		fmt.Sprintf(`["%s"]`, text):           21,
+		fmt.Sprintf(`  [ "%s" ,  1 ] `, text): 21,
+		`{"n":123456789012345678901234567890,"m":[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]}`: 1,
+		// Escapes are what they say, not what they are written with.
+		`["` + strings.Repeat(`\n`, 90) + `"]`:     21,
+		`["` + strings.Repeat(`\u00e9`, 45) + `"]`: 21,
+		`["` + strings.Repeat(`\"`, 90) + `"]`:     21,
+		// An image is not its base64.
+		`["` + strings.Repeat(`QUJD`, 1<<18) + `"]`:                                      0,
+		`["data:image/png;base64,` + strings.Repeat(`QUJD`, 1<<18) + `","` + text + `"]`: 21,
+		`["` + strings.Repeat("x", opaque) + `"]`:                                        0,
+		`["` + strings.Repeat("x", opaque-1) + `"]`:                                      57,
+		// Not JSON, or cut.
+		`["` + text:       21,
+		`["` + text + `\`: 21,
+		`["\u`:            1,
+		`"`:               0,
+	} {
+		if got := Request([]byte(body)); got != want {
+			t.Errorf("%.60s: %d, want %d", body, got, want)
+		}
+	}
+	body := []byte(fmt.Sprintf(`{"messages":["%s"]}`, text))
+	if n := testing.AllocsPerRun(10, func() { Request(body) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func FuzzRequest(f *testing.F) {
+	f.Add([]byte(`{"a":"b\u00e9\\"}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if n := Request(body); n < 0 || n > int64(len(body))+1 {
+			t.Fatal(n)
+		}
+	})
 }
