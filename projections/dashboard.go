@@ -1,6 +1,10 @@
 package projections
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Window is a span of the past that a page looks at, ending now.
 type Window string
@@ -145,15 +149,18 @@ type Breakdown struct {
 
 // Share is one part of a breakdown, largest first.
 type Share struct {
-	Name             string    `json:"name"` // "" is unknown
-	Calls            int64     `json:"calls"`
-	Of               Ratio     `json:"of"` // calls over all calls of the window
-	HitRate          Ratio     `json:"hit_rate"`
-	TokensPaid       int64     `json:"tokens_paid"`
-	TokensSaved      int64     `json:"tokens_saved"`
-	CostPaidNanoUSD  int64     `json:"cost_paid_nusd"`
-	CostSavedNanoUSD int64     `json:"cost_saved_nusd"`
-	Latency          Quantiles `json:"latency"`
+	Name             string `json:"name"` // "" is unknown
+	Calls            int64  `json:"calls"`
+	Of               Ratio  `json:"of"` // calls over all calls of the window
+	HitRate          Ratio  `json:"hit_rate"`
+	TokensPaid       int64  `json:"tokens_paid"`
+	TokensSaved      int64  `json:"tokens_saved"`
+	CostPaidNanoUSD  int64  `json:"cost_paid_nusd"`
+	CostSavedNanoUSD int64  `json:"cost_saved_nusd"`
+	// Unpriced counts those of the calls that have usage and no price; not known,
+	// and 0, for clients and sessions.
+	Unpriced int64     `json:"unpriced"`
+	Latency  Quantiles `json:"latency"`
 }
 
 // Table is one projection table and its size.
@@ -206,4 +213,12 @@ type DB struct {
 	// Version is the schema's, Notice what the last start had to repair.
 	Version int    `json:"version"`
 	Notice  string `json:"notice,omitempty"`
+}
+
+// UnpricedModels returns the models whose calls no price is known for, those
+// with most such calls first; "" is a model that is not known either.
+func (d Dashboard) UnpricedModels() []Share {
+	list := slices.DeleteFunc(slices.Clone(d.Breakdown.Models), func(s Share) bool { return s.Unpriced == 0 })
+	slices.SortStableFunc(list, func(a, b Share) int { return cmp.Compare(b.Unpriced, a.Unpriced) })
+	return list
 }

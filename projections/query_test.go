@@ -90,6 +90,28 @@ func TestGainGolden(t *testing.T) {
 	}
 }
 
+// Each model knows how many of its calls have no price.
+func TestUnpricedModels(t *testing.T) {
+	var evs []events.Event
+	for i, model := range []string{"local", "priced", "local", "other", "local", ""} {
+		c := events.LLMCall{API: events.APIChat, Outcome: events.OutcomeMiss, Upstream: "up", Model: model, Usage: &events.Usage{InputUncached: p64(5), Basis: events.BasisReported}}
+		if model == "priced" {
+			c.CostPaidNanoUSD = p64(7)
+		}
+		evs = append(evs, callEvent(i, c))
+	}
+	d, _ := dashboard(t, Window1h, base.Add(time.Minute), evs...)
+	got := map[string]int64{}
+	for i, m := range d.UnpricedModels() {
+		if got[m.Name] = m.Unpriced; i == 0 && m.Name != "local" {
+			t.Errorf("%s is first", m.Name)
+		}
+	}
+	if diff := cmp.Diff(map[string]int64{"local": 3, "other": 1, "": 1}, got); diff != "" || d.KPI.Unpriced != 5 {
+		t.Errorf("%d in all: %s", d.KPI.Unpriced, diff)
+	}
+}
+
 func TestNothingPaidIsNoRatio(t *testing.T) {
 	d, _ := dashboard(t, Window1h, base)
 	for name, r := range map[string]Ratio{"gain": d.KPI.Gain, "counted": d.Registry.Counted, "hit rate": d.KPI.HitRate} {

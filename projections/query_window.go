@@ -13,6 +13,7 @@ import (
 type group struct {
 	name                int64
 	calls, hits, misses int64
+	unpriced            int64
 	sums
 	latency *spread // nil for none
 }
@@ -137,6 +138,7 @@ func (q *windowQuery) line(r *reader, l *seriesLine) {
 	for _, g := range parts {
 		g.count(l.calls, k.outcome)
 		g.add(money)
+		g.unpriced += l.unpriced
 	}
 	into := [...]*spread{&q.latency[i], parts[0].hist(), parts[1].hist(), parts[2].hist(), parts[3].hist()}
 	eachBucket(l.hist, func(b int, n int64) {
@@ -222,7 +224,7 @@ func (q *windowQuery) shares(r *reader, list []*group, latency func(*group) Quan
 		out = append(out, Share{
 			Name: r.name(g.name), Calls: g.calls, Of: ratio(g.calls, q.all.calls), HitRate: ratio(g.hits, g.hits+g.misses),
 			TokensPaid: g.paid, TokensSaved: g.saved, CostPaidNanoUSD: g.costPaid, CostSavedNanoUSD: g.costSaved,
-			Latency: latency(g),
+			Unpriced: g.unpriced, Latency: latency(g),
 		})
 	}
 	return out

@@ -201,6 +201,10 @@ func busyBreakdown() projections.Breakdown {
 			CostPaidNanoUSD: cost, Latency: quantiles(calls, 1_100_000+calls*7, 6_100_000+calls*11, 21_000_000+calls*13),
 		}
 	}
+	unpriced := func(s projections.Share, n int64) projections.Share {
+		s.Unpriced = n
+		return s
+	}
 	return projections.Breakdown{
 		Outcomes: []projections.Share{
 			share("miss", 1186, 0, 1186, 5_300_000, 0, 1), share("hit", 986, 986, 986, 0, 3_800_000, 0),
@@ -211,8 +215,8 @@ func busyBreakdown() projections.Breakdown {
 			share("claude-sonnet-4-5-20250929", 1201, 611, 1150, 3_800_111, 2_411_902, 17_312_000_000),
 			share("gpt-4o-mini", 744, 290, 702, 811_402, 904_311, 301_400_000),
 			share("gpt-5.1-codex", 411, 107, 310, 794_002, 550_120, 4_224_050_000),
-			share("llama3.1:8b-instruct-q4_K_M", 110, 13, 45, 12_388, 35_783, 0),
-			share("", 17, 0, 0, 0, 0, 0),
+			unpriced(share("llama3.1:8b-instruct-q4_K_M", 110, 13, 45, 12_388, 35_783, 0), 14),
+			unpriced(share("", 17, 0, 0, 0, 0, 0), 3),
 		},
 		Upstreams: []projections.Share{
 			share("anthropic", 1201, 611, 1150, 3_800_111, 2_411_902, 17_312_000_000),

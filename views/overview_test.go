@@ -178,7 +178,14 @@ func TestConditions(t *testing.T) {
 		{"catching up", func(d *projections.Dashboard) { d.DB.State = "catching_up" }, ".status.busy", "Catching up Event 18,204 of 18,206"},
 		{"rebuilding", func(d *projections.Dashboard) { d.DB.State = "rebuilding" }, ".status.busy", "Rebuilding"},
 		{"unheard of", func(d *projections.Dashboard) { d.DB.State = "" }, ".status.busy", "State of the tables: unknown"},
-		{"unpriced", func(*projections.Dashboard) {}, ".warnings", "17 unpriced calls."},
+		{"unpriced", func(*projections.Dashboard) {}, ".warnings", "17 unpriced calls. No price is known for llama3.1:8b-instruct-q4_K_M (14), a model that is not known (3), or for"},
+		{"unpriced, the fix", func(*projections.Dashboard) {}, ".warnings", "`icyloom prices import FILE` adds prices."},
+		{"unpriced, many", func(d *projections.Dashboard) {
+			d.Breakdown.Models = nil
+			for i := range 7 {
+				d.Breakdown.Models = append(d.Breakdown.Models, projections.Share{Name: "m" + string(rune('0'+i)), Unpriced: int64(i + 1)})
+			}
+		}, ".warnings", "m6 (7), m5 (6), m4 (5), m3 (4), m2 (3), 2 other models, or"},
 		{"estimated", func(*projections.Dashboard) {}, ".warnings", "9 calls without reported usage."},
 		{"gaps", func(d *projections.Dashboard) { d.KPI.Gaps = 1 }, ".warnings", "1 fact lost."},
 		{"ahead", func(d *projections.Dashboard) { d.DB.Head = 7 }, ".warnings", "The tables are ahead of the log."},

@@ -1,6 +1,7 @@
 package views
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/icyloom/icyloom/projections"
@@ -90,7 +91,7 @@ func warningsOf(d projections.Dashboard, degraded string) []warning {
 		add(things(d.KPI.Gaps, "fact")+" lost.", "The log says so itself, with ledger.gap events; the numbers are too low by them.")
 	}
 	if d.KPI.Unpriced > 0 {
-		add(things(d.KPI.Unpriced, "unpriced call")+".", "No price is known for their models: their tokens count, their money does not.")
+		add(things(d.KPI.Unpriced, "unpriced call")+".", unpricedWords(d.UnpricedModels()))
 	}
 	if d.KPI.EstimatedCalls > 0 {
 		add(things(d.KPI.EstimatedCalls, "call")+" without reported usage.", "Theirs was estimated, so it is in none of the token figures.")
@@ -99,6 +100,26 @@ func warningsOf(d projections.Dashboard, degraded string) []warning {
 		add("Repaired at the last start.", sentence(d.DB.Notice))
 	}
 	return list
+}
+
+// unpricedShown is how many models without a price are named.
+const unpricedShown = 5
+
+// unpricedWords names the models without a price, and the fix.
+func unpricedWords(models []projections.Share) string {
+	var names []string
+	for _, m := range models[:min(len(models), unpricedShown)] {
+		names = append(names, cmp.Or(m.Name, "a model that is not known")+" ("+count(m.Unpriced)+")")
+	}
+	if more := len(models) - len(names); more > 0 {
+		names = append(names, things(int64(more), "other model"))
+	}
+	of := "their models"
+	if len(names) > 0 {
+		of = strings.Join(names, ", ")
+	}
+	return "No price is known for " + of + ", or for a kind of token they used: their tokens count, their money does not. " +
+		"`icyloom prices show MODEL` tells what is known, and `icyloom prices import FILE` adds prices."
 }
 
 // waiting says how much of the log is not in the tables yet, and for how long.

@@ -105,14 +105,18 @@ func upstream(ts *testscript.TestScript, _ bool, args []string) {
 func chat(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	const usage = `"usage":{"prompt_tokens":10,"completion_tokens":2,"total_tokens":12}`
+	model := "gpt-4.1-mini"
+	if bytes.Contains(body, []byte(`"model":"local"`)) {
+		model = "local" // a model without a price
+	}
 	if !bytes.Contains(body, []byte(`"stream":true`)) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"id":"c1","object":"chat.completion","created":1,"model":"gpt-4.1-mini","choices":[{"index":0,"message":{"role":"assistant","content":"Hello."},"finish_reason":"stop"}],`+usage+`}`)
+		_, _ = io.WriteString(w, `{"id":"c1","object":"chat.completion","created":1,"model":"`+model+`","choices":[{"index":0,"message":{"role":"assistant","content":"Hello."},"finish_reason":"stop"}],`+usage+`}`)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	chunk := func(choices, rest string) {
-		_, _ = io.WriteString(w, `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"gpt-4.1-mini","choices":[`+choices+`]`+rest+"}\n\n")
+		_, _ = io.WriteString(w, `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"`+model+`","choices":[`+choices+`]`+rest+"}\n\n")
 		_ = http.NewResponseController(w).Flush()
 	}
 	chunk(`{"index":0,"delta":{"role":"assistant","content":"Hel"},"finish_reason":null}`, "")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -79,7 +80,11 @@ func printDashboard(out io.Writer, d projections.Dashboard) error {
 	fmt.Fprintf(w, "cost\t%s paid, %s saved\n", usd(k.CostPaidNanoUSD), usd(k.CostSavedNanoUSD))
 	fmt.Fprintf(w, "latency\tp50 %s, p90 %s, p99 %s\n", millis(k.Latency.P50US), millis(k.Latency.P90US), millis(k.Latency.P99US))
 	if k.Unpriced > 0 {
-		fmt.Fprintf(w, "without price\t%d calls are in no money figure: their model's price is not known\n", k.Unpriced)
+		fmt.Fprintf(w, "without price\t%d calls are in no money figure: their price is not known\n", k.Unpriced)
+		for _, m := range d.UnpricedModels() {
+			fmt.Fprintf(w, "\t%s: %d calls\n", printable(cmp.Or(m.Name, "(unknown)")), m.Unpriced)
+		}
+		fmt.Fprintf(w, "\t%s\n", priceFix)
 	}
 	if k.EstimatedCalls > 0 {
 		fmt.Fprintf(w, "estimated\t%d calls are in no token figure: their upstream reported none\n", k.EstimatedCalls)
