@@ -129,14 +129,20 @@ func TestPrices(t *testing.T) {
 	if !slices.IsSorted(order) || len(order) < 90 {
 		t.Errorf("%d models, sorted by provider and name: %v", len(order), slices.IsSorted(order))
 	}
-	for provider, minutes := range table.WriteMinutes {
-		if minutes == 5 || !strings.Contains(strings.Join(order, "\n"), provider+" ") {
-			t.Errorf("write_minutes of %q: %d", provider, minutes)
+	checkProviders(t, strings.Join(order, "\n"), table.Prefixes, table.WriteMinutes)
+}
+
+// checkProviders wants what is said of a provider to be of one with models.
+func checkProviders(t *testing.T, models string, prefixes map[string][]string, writeMinutes map[string]int64) {
+	t.Helper()
+	for provider := range prefixes {
+		if !strings.Contains(models, provider+" ") {
+			t.Errorf("prefixes of %q, which has no models", provider)
 		}
 	}
-	for provider := range table.Prefixes {
-		if !strings.Contains(strings.Join(order, "\n"), provider+" ") {
-			t.Errorf("prefixes of %q, which has no models", provider)
+	for provider, minutes := range writeMinutes {
+		if minutes == 5 || !strings.Contains(models, provider+" ") {
+			t.Errorf("write_minutes of %q: %d", provider, minutes)
 		}
 	}
 }

@@ -116,7 +116,7 @@ func (c *call) usage(f protocol.Facts, whole bool) *events.Usage {
 	if f.Usage == nil && f.Failed != "" && f.OutputBytes == 0 {
 		return nil // refused, not answered
 	}
-	out := tokens.Answer(c.rt.api, f.OutputBytes, f.ToolCalls)
+	out := guess(c.rt.api, f)
 	u := events.Usage{Basis: events.BasisEstimated, Counter: tokens.Rule}
 	if f.Usage != nil {
 		u = *f.Usage
@@ -130,6 +130,17 @@ func (c *call) usage(f protocol.Facts, whole bool) *events.Usage {
 	}
 	u.Output = &out
 	return &u
+}
+
+// guess guesses the output tokens of an answer.
+func guess(api events.API, f protocol.Facts) int64 {
+	switch {
+	case !f.ToolCalls:
+		return tokens.Answer(f.OutputBytes, tokens.NoCalls)
+	case api == events.APIMessages:
+		return tokens.Answer(f.OutputBytes, tokens.MessagesCalls)
+	}
+	return tokens.Answer(f.OutputBytes, tokens.Calls)
 }
 
 // asked guesses the tokens of the request.

@@ -243,6 +243,8 @@ func TestParseRefuses(t *testing.T) {
 		{`"aliases":["n"]`, `"aliases":["N"]`},
 		{`"aliases":["n"]`, `"aliases":[""]`},
 		{`"p/"`, `"P/"`},
+		{`"models":`, `"write_minutes":{"p":0},"models":`},
+		{`"models":`, `"write_minutes":{"p":1.5},"models":`},
 		{`"provider":"p"`, `"provider":""`},
 		{`"source":"s"`, `"source":""`},
 		{`"as_of":"2026-01-01"`, `"as_of":"today"`},

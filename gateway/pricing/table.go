@@ -121,25 +121,29 @@ func (t *Table) With(over *Table) *Table {
 	}
 	for name, m := range over.models {
 		under := t.dated(name)
-		if under == nil {
-			continue
-		}
-		if under.name != name {
-			out.models[name] = under.under(m, name, nil)
-			continue
-		}
-		var aliases []string
-		for _, alias := range under.aliases {
-			if over.models[alias] == nil {
-				aliases = append(aliases, alias)
+		switch {
+		case under == nil:
+		case under.name == name:
+			both := under.under(m, name, under.others(m, over))
+			for _, name := range both.names() {
+				out.models[name] = both
 			}
-		}
-		both := under.under(m, name, aliases)
-		for _, name := range both.names() {
-			out.models[name] = both
+		case over.models[under.name] != m:
+			out.models[name] = under.under(m, name, nil)
 		}
 	}
 	return out
+}
+
+// others are the names beside m's own when a model of another table is laid over
+// it: those of both, but for those that are another model there.
+func (m *model) others(by *model, over *Table) (names []string) {
+	for _, name := range append(by.names(), m.aliases...) {
+		if theirs := over.models[name]; name != m.name && (theirs == nil || theirs == by) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // under lays the rows of over on those of m, in order of their days.

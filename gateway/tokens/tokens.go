@@ -3,14 +3,12 @@
 // guess is booked with basis estimated and the rule's name, and is never mixed
 // with reported figures.
 //
-// How far it is off was measured over recorded calls (TestRecordedErrors): half
+// How far it is off was measured over recorded calls (gateway.TestRecordedGuesses): half
 // of the guesses at a request are within a third of what the upstream counted,
 // half of those at an answer within a fifth. A quarter of the whole body, as a
 // first version had it, was off by three quarters: parameters, quotes and
 // brackets are hardly any tokens, and an image in base64 is no novel.
 package tokens
-
-import "github.com/icyloom/icyloom/events"
 
 // Rule names the rules behind Answer and Request, for the counter field of a
 // usage. It changes with them.
@@ -31,28 +29,28 @@ func Estimate(bytes int64) int64 {
 	return (bytes-1)/bytesPerToken + 1
 }
 
-// What an answer costs beyond its text: where it begins and ends, and how it
-// writes down that tools are called, of which the messages API has the longest
-// way.
+// What writing down that tools are called costs an answer beyond its text. The
+// messages API has the longer way.
 const (
-	answerTokens       = 2
-	callTokens         = 12
-	messagesCallTokens = 40
+	NoCalls       = 0
+	Calls         = 12
+	MessagesCalls = 40
 )
 
+// answerTokens are where an answer without calls begins and ends.
+const answerTokens = 2
+
 // Answer guesses the output tokens of an answer of some bytes of text, thoughts
-// and tool arguments; calls says whether it calls tools. Nothing at all is 0.
-func Answer(api events.API, bytes int64, calls bool) int64 {
+// and tool arguments; calls is one of the constants above. Nothing at all is 0.
+func Answer(bytes, calls int64) int64 {
 	n := Estimate(bytes)
 	switch {
-	case calls && api == events.APIMessages:
-		n += messagesCallTokens
-	case calls:
-		n += callTokens
+	case calls > 0:
+		return n + calls
 	case n > 0:
-		n += answerTokens
+		return n + answerTokens
 	}
-	return n
+	return 0
 }
 
 // Of a request.

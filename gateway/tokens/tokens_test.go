@@ -5,8 +5,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-
-	"github.com/icyloom/icyloom/events"
 )
 
 func TestEstimate(t *testing.T) {
@@ -21,21 +19,11 @@ func TestEstimate(t *testing.T) {
 }
 
 func TestAnswer(t *testing.T) {
-	for _, tt := range []struct {
-		api   events.API
-		bytes int64
-		calls bool
-		want  int64
-	}{
-		{events.APIChat, 0, false, 0},
-		{events.APIChat, 1, false, 3},
-		{events.APIMessages, 40, false, 12},
-		{events.APIChat, 0, true, 12},
-		{events.APIResponses, 40, true, 22},
-		{events.APIMessages, 40, true, 50},
+	for in, want := range map[[2]int64]int64{
+		{0, NoCalls}: 0, {1, NoCalls}: 3, {40, NoCalls}: 12, {0, Calls}: 12, {40, Calls}: 22, {40, MessagesCalls}: 50,
 	} {
-		if got := Answer(tt.api, tt.bytes, tt.calls); got != tt.want {
-			t.Errorf("%+v: %d", tt, got)
+		if got := Answer(in[0], in[1]); got != want {
+			t.Errorf("%v: %d, want %d", in, got, want)
 		}
 	}
 }
