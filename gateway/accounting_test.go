@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"log/slog"
@@ -269,5 +270,23 @@ func TestEstimatesAreMarked(t *testing.T) {
 		if kept := c.Stored != nil; kept != (i == 2) {
 			t.Errorf("request %d: kept %v", i, kept)
 		}
+	}
+}
+
+// What is guessed of a request does not depend on how its body was sent.
+func TestEstimateOfAnEncodedRequest(t *testing.T) {
+	whole := chat.stream("hello")
+	r := newRig(t, play(append(whole[:4:4], whole[5]), -1, nil))
+	body := chat.body(strings.Repeat("words of a long question ", 200), true)
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	if _, err := w.Write([]byte(body)); err != nil || w.Close() != nil {
+		t.Fatal(err)
+	}
+	r.post(chat.path, body, "Cache-Control", "no-store")
+	r.post(chat.path, zipped.String(), "Cache-Control", "no-store", "Content-Encoding", "gzip")
+	calls := r.calls()
+	if plain, sent := *calls[0].Usage.InputUncached, *calls[1].Usage.InputUncached; plain != sent || plain < 1000 || calls[1].Usage.Basis != events.BasisEstimated {
+		t.Errorf("%d tokens, %d of the same in gzip", plain, sent)
 	}
 }

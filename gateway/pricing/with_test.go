@@ -86,6 +86,9 @@ func TestWith(t *testing.T) {
 	if got := input(sameDay, "m", "2026-06-01"); got != 21 {
 		t.Errorf("of two rows of a day the other's holds: %d", got)
 	}
+	if e, _, _ := sameDay.Entry("m", on("2026-06-01")); len(e.Rows) != 2 {
+		t.Errorf("the row that never holds is shown: %+v", e.Rows)
+	}
 	snapshot := base.With(table(t, "over", [3]string{"m-2025-03-03", "2026-03-01", "8"}))
 	if a, b, c := input(snapshot, "m-2025-03-03", "2026-04-01"), input(snapshot, "m-2025-03-03", "2026-01-01"), input(snapshot, "m", "2026-04-01"); a != 8 || b != 10 || c != 10 {
 		t.Errorf("a snapshot stands for itself: %d, before %d, its model %d", a, b, c)

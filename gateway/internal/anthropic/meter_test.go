@@ -85,6 +85,16 @@ var streamUsages = []struct {
 		[5]int64{100, 5000, 20, -1, 4},
 	},
 	{
+		"read alone falls for no reason",
+		`{"input_tokens":100,"cache_read_input_tokens":5000,"output_tokens":1}`, `{"input_tokens":100,"cache_read_input_tokens":0,"output_tokens":4}`,
+		[5]int64{100, 5000, -1, -1, 4},
+	},
+	{
+		"written alone falls for no reason",
+		`{"input_tokens":100,"cache_creation_input_tokens":5000,"output_tokens":1}`, `{"input_tokens":100,"cache_creation_input_tokens":0,"output_tokens":4}`,
+		[5]int64{100, -1, 5000, -1, 4},
+	},
+	{
 		"read falls because more was written",
 		`{"input_tokens":100,"cache_read_input_tokens":50,"cache_creation_input_tokens":20,"output_tokens":1}`,
 		`{"input_tokens":100,"cache_read_input_tokens":0,"cache_creation_input_tokens":70,"output_tokens":4}`,

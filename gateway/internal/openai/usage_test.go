@@ -66,6 +66,10 @@ var usages = map[string]struct {
 		`{"prompt_tokens":361,"completion_tokens":26,"total_tokens":622,"prompt_tokens_details":{"cached_tokens":360},"completion_tokens_details":{"reasoning_tokens":235}}`,
 		&events.Usage{InputUncached: n(1), CacheRead: n(360), Output: n(261), Reasoning: n(235)},
 	},
+	"the total counts reasoning apart, less than completion": {
+		`{"prompt_tokens":10,"completion_tokens":100,"total_tokens":150,"completion_tokens_details":{"reasoning_tokens":40}}`,
+		&events.Usage{InputUncached: n(10), Output: n(140), Reasoning: n(40)},
+	},
 	// xAI: as many cached as reasoned, so the total fits both ways.
 	"the total counts reasoning apart, of which there is as much as cached": {
 		`{"prompt_tokens":500,"completion_tokens":26,"total_tokens":761,"prompt_tokens_details":{"cached_tokens":235},"completion_tokens_details":{"reasoning_tokens":235}}`,
