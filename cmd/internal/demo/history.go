@@ -10,6 +10,7 @@ import (
 
 	"github.com/icyloom/icyloom/events"
 	"github.com/icyloom/icyloom/gateway/pricing"
+	"github.com/icyloom/icyloom/gateway/tokens"
 )
 
 const (
@@ -135,7 +136,7 @@ func (h *historian) call(p persona) (events.LLMCall, string) {
 	case h.r.IntN(60) == 0:
 		c.Outcome, c.Status, c.Error = events.OutcomeError, 429, "upstream_status"
 	case h.r.IntN(90) == 0:
-		c.Outcome, c.Error, c.Usage = events.OutcomeClientClosed, "", &events.Usage{Output: ptr(p.output / 3), Basis: events.BasisEstimated, Counter: "bytes/4"}
+		c.Outcome, c.Error, c.Usage = events.OutcomeClientClosed, "", &events.Usage{Output: ptr(p.output / 3), Basis: events.BasisEstimated, Counter: tokens.Rule}
 	default:
 		h.miss(&c, p, key)
 	}
