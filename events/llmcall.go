@@ -142,7 +142,7 @@ type Items struct {
 // Stored names the cached body an answer was kept under.
 type Stored struct {
 	Body    string    `json:"body"`  // key within class cache
-	Bytes   int64     `json:"bytes"` // size of the answer, uncompressed
+	Bytes   int64     `json:"bytes"` // size of the body, uncompressed: the answer, and the prompt where it is kept
 	Expires time.Time `json:"expires"`
 }
 

@@ -170,15 +170,35 @@ func (c *call) keep(f protocol.Facts, form cache.Form, contentType string, data 
 		Usage: c.usage(f, true), Model: clip(f.Model, 256), Event: c.id, At: now, Expires: now.Add(c.g.opt.Cache.TTL),
 		LatencyUS: max(now.Sub(c.start).Microseconds(), 0),
 	}
+	if c.g.opt.Cache.KeepPrompts {
+		a.Prompt = c.prompt()
+	}
+	size := int64(len(data) + len(a.Prompt))
 	if !c.g.store.Offer(c.key, a) {
 		return none
 	}
-	c.ev.Stored = &events.Stored{Body: c.key.String(), Bytes: int64(len(data)), Expires: a.Expires}
+	c.ev.Stored = &events.Stored{Body: c.key.String(), Bytes: size, Expires: a.Expires}
 	return func() { c.g.store.Show(c.key, a) }
 }
 
-// maxAnswer is the size in bytes above which an answer is not cached.
-const maxAnswer = 8 << 20
+// prompt copies the request's text, nil when it is too large to be kept.
+func (c *call) prompt() []byte {
+	text := c.body
+	if c.decoded != nil {
+		text = c.decoded
+	}
+	if len(text.b) > maxPrompt {
+		return nil
+	}
+	return append([]byte(nil), text.b...)
+}
+
+// maxAnswer is the size in bytes above which an answer is not cached, maxPrompt
+// the one above which a prompt is not kept beside it.
+const (
+	maxAnswer = 8 << 20
+	maxPrompt = 8 << 20
+)
 
 // bookState appends that an upstream's circuit changed.
 func (g *Gateway) bookState(u *upstream, state, reason string, failures int) {

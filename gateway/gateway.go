@@ -200,11 +200,11 @@ func (g *Gateway) State() State {
 	return s
 }
 
-// Forget drops the answer stored under key from memory: its body was erased.
-func (g *Gateway) Forget(key string) {
-	if k, ok := cache.ParseKey(key); ok {
-		g.store.Forget(k)
-	}
+// Forget drops the answer stored under key from memory, and tells whether there
+// may have been one (see cache.Store.Forget).
+func (g *Gateway) Forget(key string) (held bool) {
+	k, ok := cache.ParseKey(key)
+	return ok && g.store.Forget(k)
 }
 
 func (g *Gateway) enter() bool {

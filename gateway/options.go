@@ -110,6 +110,9 @@ type CacheOptions struct {
 	// Coalesce and Shadow are refused by New: this version has neither.
 	Coalesce bool
 	Shadow   string
+	// KeepPrompts keeps each cached answer's request body beside it, in the same
+	// body, for a person to search.
+	KeepPrompts bool
 	// Secret keys the hashes that leave the process, so that a short prompt or a
 	// credential cannot be guessed from them. One per home, kept in it.
 	Secret []byte

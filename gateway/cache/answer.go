@@ -33,6 +33,10 @@ type Answer struct {
 	Expires time.Time
 	// LatencyUS is how long the call took, in microseconds.
 	LatencyUS int64
+	// Prompt is the request's body, its content coding undone, where it is to be
+	// kept beside the answer; nil else. The store takes it at Offer, so that no
+	// answer in memory holds one.
+	Prompt []byte
 
 	rendered [variants]atomic.Pointer[[]byte]
 }
@@ -72,27 +76,65 @@ type meta struct {
 	Event       string        `json:"event"`
 	At          time.Time     `json:"at"`
 	LatencyUS   int64         `json:"latency_us"`
+	// PromptBytes is the length of the prompt, which follows the answer.
+	PromptBytes int `json:"prompt_bytes,omitempty"`
 }
 
-const metaVersion = 1
+// The versions of meta. A body with a prompt has one of its own: a build that
+// knows of no prompts would take it for the end of the answer.
+const (
+	metaVersion       = 1
+	metaPromptVersion = 2
+)
 
-func (a *Answer) body(key Key) (events.Body, error) {
-	m, err := json.Marshal(meta{metaVersion, a.Exact.String(), a.Form, a.ContentType, a.Usage, a.Model, a.Event, a.At, a.LatencyUS})
-	return events.Body{Class: events.BodyCache, Key: key.String(), Expires: a.Expires, Meta: m, Data: a.Data}, err
+// body is the kept form of an answer: its bytes, and behind them those of the
+// prompt, so that whatever removes the one removes the other.
+func (a *Answer) body(key Key, prompt []byte) (events.Body, error) {
+	v, data := metaVersion, a.Data
+	if len(prompt) > 0 {
+		v, data = metaPromptVersion, append(append(make([]byte, 0, len(a.Data)+len(prompt)), a.Data...), prompt...)
+	}
+	m, err := json.Marshal(meta{v, a.Exact.String(), a.Form, a.ContentType, a.Usage, a.Model, a.Event, a.At, a.LatencyUS, len(prompt)})
+	return events.Body{Class: events.BodyCache, Key: key.String(), Expires: a.Expires, Meta: m, Data: data}, err
 }
 
-// answerOf reads a kept body; nil when it is not one of this version's answers.
-func answerOf(b events.Body) *Answer {
+// ReadBody reads a kept body: the answer, with its prompt where that was kept
+// too. Both share b's bytes. ok is false when it is no answer of this version.
+func ReadBody(b events.Body) (a *Answer, ok bool) {
 	var m meta
-	if json.Unmarshal(b.Meta, &m) != nil || m.Version != metaVersion || m.Form != FormJSON && m.Form != FormSSE {
-		return nil
+	if json.Unmarshal(b.Meta, &m) != nil || m.Form != FormJSON && m.Form != FormSSE {
+		return nil, false
+	}
+	switch n := m.PromptBytes; {
+	case m.Version == metaVersion && n == 0:
+	case m.Version == metaPromptVersion && n > 0 && n <= len(b.Data):
+	default:
+		return nil, false
 	}
 	exact, ok := ParseKey(m.Exact)
 	if !ok {
-		return nil
+		return nil, false
 	}
-	return &Answer{
-		Exact: exact, Form: m.Form, ContentType: m.ContentType, Data: b.Data, Usage: m.Usage, Model: m.Model,
+	end := len(b.Data) - m.PromptBytes
+	a = &Answer{
+		Exact: exact, Form: m.Form, ContentType: m.ContentType, Data: b.Data[:end:end], Usage: m.Usage, Model: m.Model,
 		Event: m.Event, At: m.At, Expires: b.Expires, LatencyUS: m.LatencyUS,
 	}
+	if m.PromptBytes > 0 {
+		a.Prompt = b.Data[end:]
+	}
+	return a, true
+}
+
+// answerOf is ReadBody for memory: without the prompt, also below the answer's
+// own bytes. It returns nil when b is no answer.
+func answerOf(b events.Body) *Answer {
+	a, ok := ReadBody(b)
+	if !ok {
+		return nil
+	}
+	if a.Prompt != nil {
+		a.Data, a.Prompt = append([]byte(nil), a.Data...), nil
+	}
+	return a
 }

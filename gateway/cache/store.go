@@ -54,7 +54,7 @@ type Store struct {
 
 	mu      sync.RWMutex
 	known   map[uint64]struct{} // keys in Bodies, shortened
-	waiting map[Key]*queued     // taken, and not written yet
+	waiting map[Key]*queued     // taken, and not both written and shown yet; the newest first
 	changes [256]uint64         // how often the answers to keys with this first byte changed
 	listed  bool                // known is complete
 	closed  bool
@@ -65,11 +65,20 @@ type Store struct {
 	done     sync.WaitGroup
 }
 
+// queued is an answer between Offer and the moment when it is both written and
+// shown. What changes in it is held by mu.
 type queued struct {
-	key    Key
-	answer *Answer
-	shown  bool // requests may find it; held by mu
+	key     Key
+	answer  *Answer
+	prompt  []byte  // nil where none is kept
+	older   *queued // of the same key
+	shown   bool    // requests may find it
+	written bool    // the writer is done with it
+	gone    bool    // forgotten meanwhile: it is neither shown nor left in Bodies
 }
+
+// size is what it takes while it waits.
+func (q *queued) size() int64 { return int64(len(q.answer.Data) + len(q.prompt)) }
 
 // NewStore returns a store. Close ends what it started.
 func NewStore(o StoreOptions) (*Store, error) {
@@ -157,7 +166,11 @@ func (s *Store) noteRead(ctx context.Context, err error) {
 func (s *Store) mayKnow(key Key) (a *Answer, ask bool, changes uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if q := s.waiting[key]; q != nil && q.shown {
+	q := s.waiting[key]
+	for q != nil && !q.shown {
+		q = q.older
+	}
+	if q != nil {
 		s.hot.SetIfAbsent(key, q.answer)
 		return q.answer, false, 0
 	}
@@ -165,10 +178,12 @@ func (s *Store) mayKnow(key Key) (a *Answer, ask bool, changes uint64) {
 	return nil, ok || !s.listed || s.opt.Shared, s.changes[key[0]]
 }
 
-// Offer hands an answer to the writer. It returns false, and the answer will not
-// be kept, when the writer is behind. Show makes an answer that was taken
-// visible.
+// Offer hands an answer to the writer, with its prompt. It returns false, and the
+// answer will not be kept, when the writer is behind. Show makes an answer that
+// was taken visible, and has to follow.
 func (s *Store) Offer(key Key, a *Answer) bool {
+	prompt := a.Prompt
+	a.Prompt = nil
 	if s.opt.Bodies == nil {
 		return true
 	}
@@ -177,10 +192,12 @@ func (s *Store) Offer(key Key, a *Answer) bool {
 	if s.closed {
 		return false
 	}
-	n, q := int64(len(a.Data)), &queued{key: key, answer: a}
+	q := &queued{key: key, answer: a, prompt: prompt}
+	n := q.size()
 	if s.queuedBytes.Add(n) <= maxQueuedBytes || n > maxQueuedBytes/2 {
 		select {
 		case s.queue <- q:
+			q.older = s.waiting[key]
 			s.waiting[key] = q
 			return true
 		default:
@@ -191,17 +208,52 @@ func (s *Store) Offer(key Key, a *Answer) bool {
 	return false
 }
 
-// Show lets requests find an answer from now on.
+// Show lets requests find an answer that was taken from now on, unless its key was
+// forgotten since.
 func (s *Store) Show(key Key, a *Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changes[key[0]]++
-	if q := s.waiting[key]; q != nil && q.answer == a {
-		q.shown = true
-		s.hot.Invalidate(key) // an older one
+	if s.opt.Bodies == nil {
+		s.hot.Set(key, a)
 		return
 	}
-	s.hot.Set(key, a)
+	q := s.waiting[key]
+	for q != nil && q.answer != a {
+		q = q.older
+	}
+	switch {
+	case q == nil: // forgotten
+		return
+	case q == s.waiting[key] && q.written:
+		s.hot.Set(key, a)
+	case q == s.waiting[key]:
+		s.hot.Invalidate(key) // an older one
+	}
+	q.shown = true
+	s.settle(q)
+}
+
+// settle takes an answer out of those that wait, once it is written and shown.
+// The caller holds mu.
+func (s *Store) settle(q *queued) {
+	if !q.written || !q.shown {
+		return
+	}
+	if s.waiting[q.key] == q {
+		if q.older == nil {
+			delete(s.waiting, q.key)
+		} else {
+			s.waiting[q.key] = q.older
+		}
+		return
+	}
+	for newer := s.waiting[q.key]; newer != nil; newer = newer.older {
+		if newer.older == q {
+			newer.older = q.older
+			return
+		}
+	}
 }
 
 // Rendered returns the answer as v wants it: its own bytes, or what render makes
@@ -228,15 +280,26 @@ func (s *Store) Rendered(key Key, a *Answer, v Variant, render func([]byte) ([]b
 	return b, nil
 }
 
-// Forget drops the answer under key from memory, and the key from the index:
-// its body was erased.
-func (s *Store) Forget(key Key) {
+// Forget drops the answers under key that were taken before: from memory, from
+// the index, and from what waits to be written or is just being written. It tells
+// whether there may have been one.
+//
+// To have nothing left, also not by a request that reads or stores meanwhile:
+// Forget, erase the body, and again, until Forget returns false.
+func (s *Store) Forget(key Key) (held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changes[key[0]]++
-	s.hot.Invalidate(key)
+	_, hot := s.hot.Invalidate(key)
+	_, known := s.known[shorten(key)]
+	q := s.waiting[key]
+	held = hot || known || q != nil
+	for ; q != nil; q = q.older {
+		q.gone = true
+	}
 	delete(s.known, shorten(key))
 	delete(s.waiting, key)
+	return held
 }
 
 // Stats returns the bytes in memory, the keys in the index, and how many answers

@@ -157,8 +157,9 @@ func TestStoreForgets(t *testing.T) {
 	log := eventstest.NewLog(t)
 	s := newStore(t, log, func() time.Time { return start })
 	key := Key{3}
-	s.Offer(key, answerAt(start, "x"))
-	s.Show(key, answerAt(start, "x"))
+	a := answerAt(start, "x")
+	s.Offer(key, a)
+	s.Show(key, a)
 	if err := log.Erase(t.Context(), events.BodyCache, key.String()); err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +246,7 @@ func (b slowBodies) Get(ctx context.Context, class events.Class, key string, now
 func TestNewerAnswersStayWhileOlderAreRead(t *testing.T) {
 	log, now := eventstest.NewLog(t), start
 	key, newer := Key{2}, answerAt(now, "newer")
-	older, err := answerAt(now, "older").body(key)
+	older, err := answerAt(now, "older").body(key, nil)
 	if err == nil {
 		err = log.Put(t.Context(), older)
 	}
@@ -253,7 +254,7 @@ func TestNewerAnswersStayWhileOlderAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s *Store
-	s = newStore(t, slowBodies{log, func() { s.Show(key, newer) }}, func() time.Time { return now })
+	s = newStore(t, slowBodies{log, func() { s.Offer(key, newer); s.Show(key, newer) }}, func() time.Time { return now })
 	if a := s.Get(t.Context(), key); a == nil {
 		t.Fatal("nothing was read")
 	}
@@ -330,7 +331,7 @@ func TestMemoryHoldsWhatIsUsed(t *testing.T) {
 func TestErasedWhileRead(t *testing.T) {
 	log := eventstest.NewLog(t)
 	key := Key{2}
-	body, err := answerAt(time.Now(), "older").body(key)
+	body, err := answerAt(time.Now(), "older").body(key, nil)
 	if err == nil {
 		err = log.Put(t.Context(), body)
 	}

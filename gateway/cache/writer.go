@@ -75,7 +75,7 @@ func (s *Store) putAll(pending []*queued) {
 		wg.Go(func() {
 			for q := range work {
 				s.put(q)
-				s.queuedBytes.Add(-int64(len(q.answer.Data)))
+				s.queuedBytes.Add(-q.size())
 			}
 		})
 	}
@@ -87,24 +87,35 @@ func (s *Store) putAll(pending []*queued) {
 }
 
 func (s *Store) put(q *queued) {
-	b, err := q.answer.body(q.key)
+	s.mu.RLock()
+	gone := q.gone
+	s.mu.RUnlock()
+	if gone {
+		return
+	}
+	b, err := q.answer.body(q.key, q.prompt)
+	ctx, cancel := context.WithTimeout(s.ctx, writeTimeout)
+	defer cancel()
 	if err == nil {
-		ctx, cancel := context.WithTimeout(s.ctx, writeTimeout)
 		err = s.opt.Bodies.Put(ctx, b)
-		cancel()
 	}
 	s.mu.Lock()
-	closed := s.closed
-	if err == nil {
+	closed, gone := s.closed, q.gone
+	q.written = true
+	switch {
+	case gone:
+	case err == nil:
 		s.known[shorten(q.key)] = struct{}{}
+	case q.shown && s.waiting[q.key] == q:
+		s.hot.Set(q.key, q.answer) // there is no other copy
 	}
-	if s.waiting[q.key] == q {
-		delete(s.waiting, q.key)
-		if err != nil && q.shown {
-			s.hot.Set(q.key, q.answer) // there is no other copy
-		}
-	}
+	s.settle(q)
 	s.mu.Unlock()
+	if gone {
+		// Forgotten while it was being written, and who erases may have come too
+		// early. A Put that failed may have stored it all the same.
+		err = s.opt.Bodies.Erase(ctx, events.BodyCache, q.key.String())
+	}
 	s.noteWrite(err, closed)
 }
 

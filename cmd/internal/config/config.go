@@ -82,6 +82,8 @@ type Cache struct {
 	MaxBytes Bytes `yaml:"max_bytes"`
 	// Who shares answers: credential (only requests with the same key) or shared (everyone who can reach the port).
 	Scope string `yaml:"scope" enum:"credential,shared"`
+	// Whether each cached answer's request is kept beside it, in the same body, so that `icyloom cache search` finds it. Both go together; the log never holds either.
+	KeepPrompts bool `yaml:"keep_prompts"`
 }
 
 // Console is the section of the console.

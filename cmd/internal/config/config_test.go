@@ -66,7 +66,7 @@ upstreams:
   groq:
   filled:
   mine: {base_url: "http://10.0.0.1:80/v1", family: openai, models: ["a*", b], api_key_env: MINE}
-cache: {match: exact, ttl: 7d}
+cache: {match: exact, ttl: 7d, keep_prompts: true}
 `), presets(t), env(map[string]string{"MINE": "k", "ACCOUNT": "a/b"}))
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ cache: {match: exact, ttl: 7d}
 	want.Gateway.FirstByteTimeout = config.Duration(90 * time.Minute)
 	want.Gateway.Breaker.Failures = 2
 	want.Gateway.Defaults = map[string]string{"openai": "", "anthropic": ""} // nobody asked for them
-	want.Cache.Match, want.Cache.TTL = "exact", config.Duration(7*24*time.Hour)
+	want.Cache.Match, want.Cache.TTL, want.Cache.KeepPrompts = "exact", config.Duration(7*24*time.Hour), true
 	want.Upstreams = map[string]config.Upstream{
 		"ollama": {BaseURL: "http://127.0.0.1:11434/v1", Family: "openai"},
 		"groq":   {BaseURL: "https://api.groq.com/openai/v1", Family: "openai"},

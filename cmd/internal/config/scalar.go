@@ -35,6 +35,13 @@ func (d Duration) String() string {
 // MarshalJSON writes the value as String does.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
+// ParseDuration reads a Duration as the file has it.
+func ParseDuration(text string) (time.Duration, error) {
+	var d Duration
+	err := d.set(text)
+	return d.D(), err
+}
+
 func (d *Duration) set(text string) error {
 	days := time.Duration(0)
 	rest := text

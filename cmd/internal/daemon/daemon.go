@@ -172,7 +172,7 @@ func (d *Daemon) openGateway(node string) error {
 		return err
 	}
 	d.keeper = &keeper{
-		tables: d.ledger.Store, bodies: d.ledger.Log, log: d.spool, maker: maker, forget: d.gateway.Forget,
+		tables: d.ledger.Store, bodies: d.ledger.Log, log: d.spool, maker: maker, forget: func(key string) { d.gateway.Forget(key) },
 		maxBytes: int64(d.o.Config.Cache.MaxBytes), now: d.o.Now, logger: d.o.Logger,
 	}
 	d.keeper.run(d.ctx)

@@ -26,7 +26,7 @@ func gatewayOptions(c config.Config, h home.Home, env func(string) string) (gate
 		FirstByteTimeout: g.FirstByteTimeout.D(), ChunkTimeout: g.ChunkTimeout.D(),
 		Breaker:  gateway.Breaker{Failures: g.Breaker.Failures, Reset: g.Breaker.Reset.D()},
 		Defaults: map[gateway.Family]string{},
-		Cache:    gateway.CacheOptions{Match: cache.Match(c.Cache.Match), TTL: c.Cache.TTL.D(), Scope: cache.Scope(c.Cache.Scope)},
+		Cache:    gateway.CacheOptions{Match: cache.Match(c.Cache.Match), TTL: c.Cache.TTL.D(), Scope: cache.Scope(c.Cache.Scope), KeepPrompts: c.Cache.KeepPrompts},
 	}
 	for family, name := range g.Defaults {
 		if name != "" {
@@ -57,6 +57,7 @@ func (d *Daemon) settings() []projections.Setting {
 		{Name: "cache.match", Value: c.Cache.Match},
 		{Name: "cache.scope", Value: c.Cache.Scope},
 		{Name: "cache.ttl", Value: c.Cache.TTL.String()},
+		{Name: "cache.keep_prompts", Value: fmt.Sprint(c.Cache.KeepPrompts)},
 		{Name: "cache.max_bytes", Value: fmt.Sprint(int64(c.Cache.MaxBytes))},
 		{Name: "log", Value: log},
 	}
