@@ -14,6 +14,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/icyloom/icyloom/cmd/internal/admin"
 	"github.com/icyloom/icyloom/cmd/internal/audit"
 	"github.com/icyloom/icyloom/projections"
 )
@@ -56,6 +57,7 @@ type Service struct {
 	Dashboard func(ctx context.Context, window projections.Window) (projections.Dashboard, error)
 	Replay    func(ctx context.Context, r audit.ReplayRequest, progress func(projections.Progress)) (audit.ReplayReport, error)
 	Export    func(ctx context.Context, w io.Writer, o audit.ExportOptions) (audit.Exported, error)
+	Cache     admin.Ops
 }
 
 // exportRequest is the body of POST /export.
@@ -68,8 +70,11 @@ type exportRequest struct {
 // line is one line of an answer that takes a while.
 type line struct {
 	Progress *projections.Progress `json:"progress,omitempty"`
+	Step     *admin.Progress       `json:"step,omitempty"` // the same, of the cache's care
 	Error    string                `json:"error,omitempty"`
-	Result   json.RawMessage       `json:"result,omitempty"`
+	// Usage is set with an Error that is a question which cannot be meant.
+	Usage  bool            `json:"usage,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
 }
 
 // mismatch is the one sentence for two programs that do not understand another.

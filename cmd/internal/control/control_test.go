@@ -70,6 +70,7 @@ func service() control.Service {
 			}
 			return audit.Exported{Events: 2, Last: o.To.Seq}, err
 		},
+		Cache: cacheService(),
 	}
 }
 

@@ -73,6 +73,7 @@ func (s *Server) routes() http.Handler {
 	})
 	mux.HandleFunc("POST /replay", s.replay)
 	mux.HandleFunc("POST /export", s.export)
+	s.cacheRoutes(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked, err := strconv.Atoi(r.Header.Get(protocolHeader)); err != nil || asked != Protocol {
 			http.Error(w, mismatch(Protocol, asked).Error(), http.StatusUpgradeRequired)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/icyloom/icyloom/cmd/internal/admin"
 	"github.com/icyloom/icyloom/cmd/internal/config"
 	"github.com/icyloom/icyloom/cmd/internal/control"
 	"github.com/icyloom/icyloom/cmd/internal/guard"
@@ -58,6 +59,7 @@ type Daemon struct {
 	gateway *gateway.Gateway
 	console *views.Console
 	keeper  *keeper
+	care    *admin.Cache
 	cpus    *cpus // nil: all CPUs, always
 	control *control.Server
 
@@ -109,6 +111,9 @@ func (d *Daemon) start(ctx context.Context) error {
 		if err := d.openGateway(node); err != nil {
 			return err
 		}
+	}
+	if err := d.openCare(); err != nil {
+		return err
 	}
 	if d.o.Console {
 		if err := d.openConsole(); err != nil {
@@ -172,7 +177,8 @@ func (d *Daemon) openGateway(node string) error {
 		return err
 	}
 	d.keeper = &keeper{
-		tables: d.ledger.Store, bodies: d.ledger.Log, log: d.spool, maker: maker, forget: func(key string) { d.gateway.Forget(key) },
+		tables: d.ledger.Store, bodies: d.ledger.Log,
+		erase:    admin.Eraser{Bodies: d.ledger.Log, Log: d.spool, Maker: maker, Forget: d.gateway.Forget},
 		maxBytes: int64(d.o.Config.Cache.MaxBytes), now: d.o.Now, logger: d.o.Logger,
 	}
 	d.keeper.run(d.ctx)
@@ -182,6 +188,21 @@ func (d *Daemon) openGateway(node string) error {
 		h = d.cpus
 	}
 	return d.serve("gateway", h, d.o.Config.Gateway.Listen)
+}
+
+// openCare lets people look after the answer cache; with the gateway off there is
+// nothing in memory to be forgotten.
+func (d *Daemon) openCare() error {
+	o, err := d.ledger.careOptions()
+	if err != nil {
+		return err
+	}
+	o.Append, o.Logger = d.spool, d.o.Logger
+	if d.gateway != nil {
+		o.Forget = d.gateway.Forget
+	}
+	d.care, err = admin.New(o)
+	return err
 }
 
 func (d *Daemon) openConsole() error {
@@ -196,7 +217,7 @@ func (d *Daemon) openConsole() error {
 	if d.console, err = views.New(o); err != nil {
 		return err
 	}
-	return d.serve("console", d.console, d.o.Config.Console.Listen)
+	return d.serve("console", d.care.Handler(d.console), d.o.Config.Console.Listen)
 }
 
 func (d *Daemon) serve(name string, h http.Handler, listen string) error {

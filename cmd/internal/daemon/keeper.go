@@ -2,13 +2,13 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"log/slog"
 	"math"
 	"sync"
 	"time"
 
+	"github.com/icyloom/icyloom/cmd/internal/admin"
 	"github.com/icyloom/icyloom/events"
 	"github.com/icyloom/icyloom/projections"
 )
@@ -31,9 +31,8 @@ type cached interface {
 	Wait(ctx context.Context, seq uint64) error
 }
 
-// erasable is what the keeper asks of the bodies.
-type erasable interface {
-	Erase(ctx context.Context, class events.Class, key string) error
+// listed is what the keeper asks of the bodies.
+type listed interface {
 	Keys(ctx context.Context, class events.Class) iter.Seq2[events.BodyRef, error]
 }
 
@@ -41,10 +40,8 @@ type erasable interface {
 // in the log. It acts on what the tables show, so a replay sees the same cache.
 type keeper struct {
 	tables   cached
-	bodies   erasable
-	log      events.Appender
-	maker    *events.Maker
-	forget   func(key string)
+	bodies   listed
+	erase    admin.Eraser
 	maxBytes int64
 	now      func() time.Time
 	logger   *slog.Logger
@@ -103,17 +100,8 @@ func (k *keeper) sweep(ctx context.Context) (int, error) {
 	}
 }
 
-// evict erases first: an event that says a body is gone is never wrong.
 func (k *keeper) evict(ctx context.Context, key string, bytes int64, reason string) (uint64, error) {
-	if err := k.bodies.Erase(ctx, events.BodyCache, key); err != nil {
-		return 0, fmt.Errorf("erase a cached answer: %w", err)
-	}
-	k.forget(key)
-	e, err := k.maker.Make(events.KindBodyEvicted, events.BodyEvicted{Class: events.BodyCache, Key: key, Bytes: bytes, Reason: reason})
-	if err != nil {
-		return 0, err
-	}
-	return k.log.Append(ctx, e)
+	return k.erase.Erase(ctx, events.KindBodyEvicted, events.BodyEvicted{Key: key, Bytes: bytes, Reason: reason})
 }
 
 // reconcile erases bodies that no table knows: a crash between a body and its

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/icyloom/icyloom/cmd/internal/admin"
 	"github.com/icyloom/icyloom/events"
 	"github.com/icyloom/icyloom/events/eventstest"
 	"github.com/icyloom/icyloom/projections"
@@ -19,6 +21,7 @@ import (
 type kept struct {
 	*keeper
 	log     *eventstest.Log
+	maker   *events.Maker
 	now     time.Time
 	forgot  []string
 	store   *projections.Store
@@ -42,12 +45,21 @@ func newKept(t *testing.T, maxBytes int64) *kept {
 	if err != nil {
 		t.Fatal(err)
 	}
+	k.maker = maker
 	k.keeper = &keeper{
-		tables: store, bodies: log, log: log, maker: maker, maxBytes: maxBytes,
-		forget: func(key string) { k.forgot = append(k.forgot, key) },
-		now:    func() time.Time { return k.now }, logger: slog.New(slog.DiscardHandler),
+		tables: store, bodies: log, maxBytes: maxBytes,
+		erase: admin.Eraser{Bodies: log, Log: log, Maker: maker, Forget: k.forget},
+		now:   func() time.Time { return k.now }, logger: slog.New(slog.DiscardHandler),
 	}
 	return k
+}
+
+// forget notes each key once: what is forgotten before and after.
+func (k *kept) forget(key string) bool {
+	if !slices.Contains(k.forgot, key) {
+		k.forgot = append(k.forgot, key)
+	}
+	return false
 }
 
 // keep stores an answer as the gateway does: body and event.
@@ -160,7 +172,7 @@ func TestKeeperWaitsForALogThatIsAway(t *testing.T) {
 	k := newKept(t, 1)
 	k.keep(t, "a", time.Hour)
 	k.keep(t, "b", time.Hour)
-	k.keeper.log = spooling{}
+	k.erase.Log = spooling{}
 	if n, err := k.sweep(t.Context()); n != 1 || err != nil {
 		t.Errorf("%d, %v; want one, then a pause until the tables show it", n, err)
 	}

@@ -34,8 +34,9 @@ type Ledger struct {
 	Log   *jetstream.Log
 	Store *projections.Store
 
-	lock *home.Lock
-	now  func() time.Time
+	lock   *home.Lock
+	now    func() time.Time
+	config config.Config
 }
 
 // OpenLedger takes the home and opens what it holds. A home that another process
@@ -48,7 +49,7 @@ func OpenLedger(ctx context.Context, o LedgerOptions) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{Home: o.Home, lock: lock, now: o.Now}
+	l := &Ledger{Home: o.Home, lock: lock, now: o.Now, config: o.Config}
 	if l.now == nil {
 		l.now = time.Now
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/icyloom/icyloom/cmd/internal/admin"
 	"github.com/icyloom/icyloom/cmd/internal/audit"
 	"github.com/icyloom/icyloom/cmd/internal/control"
 	"github.com/icyloom/icyloom/events"
@@ -30,6 +31,7 @@ func (d *Daemon) service() control.Service {
 		Dashboard: d.ledger.Dashboard,
 		Replay:    d.replay,
 		Export:    d.ledger.Export,
+		Cache:     d.care.Ops(),
 	}
 }
 
@@ -68,6 +70,31 @@ func (l *Ledger) Replay(ctx context.Context, r audit.ReplayRequest, progress fun
 func (l *Ledger) Export(ctx context.Context, w io.Writer, o audit.ExportOptions) (audit.Exported, error) {
 	o.Log, o.Unrepeated = l.Log, l.Unrepeated
 	return audit.Export(ctx, w, o)
+}
+
+// Cache is the care of the answer cache of a home that no gateway runs in.
+func (l *Ledger) Cache() (admin.Ops, error) {
+	o, err := l.careOptions()
+	if err != nil {
+		return admin.Ops{}, err
+	}
+	care, err := admin.New(o)
+	if err != nil {
+		return admin.Ops{}, err
+	}
+	return care.Ops(), nil
+}
+
+func (l *Ledger) careOptions() (admin.Options, error) {
+	node, err := l.Home.Node()
+	if err != nil {
+		return admin.Options{}, err
+	}
+	maker, err := events.NewMaker(node, l.now, nil)
+	return admin.Options{
+		Tables: l.Store, Log: l.Log, Bodies: l.Log, Append: l.Log, Maker: maker, Now: l.now,
+		MaxBytes: int64(l.config.Cache.MaxBytes), KeepPrompts: l.config.Cache.KeepPrompts,
+	}, err
 }
 
 // Checks diagnoses the log and its tables.

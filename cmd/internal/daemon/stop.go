@@ -31,6 +31,9 @@ func (d *Daemon) close(ctx context.Context) error {
 	if d.console != nil {
 		step("live pages", settle, d.console.Close)
 	}
+	if d.care != nil {
+		d.care.Close() // an answer takes it milliseconds
+	}
 	for _, name := range []string{"console", "gateway"} {
 		if p := d.ports[name]; p != nil {
 			step(name+" port", d.o.Grace, p.stop)
