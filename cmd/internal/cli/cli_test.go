@@ -56,6 +56,7 @@ func TestScripts(t *testing.T) {
 			"taken":    taken,
 			"free":     free,
 			"alter":    alter,
+			"until":    until,
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -182,6 +183,18 @@ func answer(req *http.Request) (string, error) {
 	return "status " + strconv.Itoa(res.StatusCode) + "\ncache " + res.Header.Get("X-Icyloom-Cache") + "\n" + string(data) + "\n", err
 }
 
+// until COMMAND… runs a command until it succeeds: what waits to be written is
+// not on disk at once.
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	var err error
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if err = ts.Exec(args[0], args[1:]...); err == nil {
+			return
+		}
+	}
+	ts.Fatalf("%v never succeeded: %v", args, err)
+}
+
 // taken NAME listens on a port for the rest of the script, and sets $NAME.
 func taken(ts *testscript.TestScript, _ bool, args []string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -253,7 +266,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 // exit code 2 for a flag that does not exist.
 func TestEveryCommandHelps(t *testing.T) {
 	env := []string{"ICYLOOM_HOME=" + t.TempDir()}
-	for _, command := range []string{"serve", "gateway", "admin", "demo", "doctor", "dashboard", "replay", "export", "config", "paths", "version"} {
+	for _, command := range []string{"serve", "gateway", "admin", "demo", "doctor", "dashboard", "replay", "export", "cache", "config", "paths", "version"} {
 		t.Run(command, func(t *testing.T) {
 			code, stdout, stderr := run(t, env, command, "--help")
 			if code != 0 || !strings.Contains(stdout, "Examples:") || stderr != "" {

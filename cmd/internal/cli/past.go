@@ -11,6 +11,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/icyloom/icyloom/cmd/internal/admin"
 	"github.com/icyloom/icyloom/cmd/internal/audit"
 	"github.com/icyloom/icyloom/cmd/internal/control"
 	"github.com/icyloom/icyloom/cmd/internal/daemon"
@@ -23,6 +24,7 @@ type past interface {
 	Dashboard(ctx context.Context, w projections.Window) (projections.Dashboard, error)
 	Replay(ctx context.Context, r audit.ReplayRequest, progress func(projections.Progress)) (audit.ReplayReport, error)
 	Export(ctx context.Context, w io.Writer, o audit.ExportOptions) (audit.Exported, error)
+	Cache() (admin.Ops, error)
 }
 
 // openPast returns who answers, and how to let go of it.
