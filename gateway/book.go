@@ -23,10 +23,14 @@ func (c *call) book() {
 	now := c.g.opt.Now()
 	c.ev.LatencyUS = max(now.Sub(c.start).Microseconds(), 0)
 	c.ev.API = c.rt.api
-	c.g.append(events.Event{
+	e := events.Event{
 		ID: c.id, At: now.UTC().Truncate(time.Microsecond), Kind: events.KindLLMCall, Node: c.g.opt.Node,
 		Client: clientOf(c.r.Header), Session: sessionOf(c.r.Header), Data: c.ev.AppendJSON(make([]byte, 0, 1024)),
-	})
+	}
+	c.g.append(e)
+	if c.g.opt.Observe != nil {
+		c.observe(&e)
+	}
 }
 
 // append hands an event to the log. That it was not taken is never the client's

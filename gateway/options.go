@@ -59,6 +59,9 @@ type Options struct {
 	Breaker                        Breaker
 	// Prices prices usage; nil: no event has a cost.
 	Prices *pricing.Table
+	// Observe is told of every call once its event is appended, or lost, and before
+	// the end of its answer leaves: it must be quick. nil: nobody is told.
+	Observe func(Observation)
 	// Health says whether the parts behind the gateway are well; nil: they are.
 	Health func() (ok bool, detail string)
 	// Now is the clock of events, ages and expiry (time.Now).

@@ -180,6 +180,7 @@ func TestOnlyOneFolderKnowsALibrary(t *testing.T) {
 		"github.com/mark3labs/mcp-go":    {"mcp", "relay", "cmd"},
 		"github.com/spf13":               {"cmd"},
 		"go.yaml.in":                     {"cmd/internal/config"},
+		"github.com/prometheus":          {"cmd/internal/telemetry"},
 		"github.com/chromedp":            {"views"},
 		"github.com/PuerkitoBio/goquery": {"views"},
 	}

@@ -169,6 +169,8 @@ func (d *Daemon) openGateway(node string) error {
 	o.Log, o.Bodies, o.Node, o.Cache.Secret = d.spool, d.ledger.Log, node, secret
 	o.Cache.SharedBodies = d.o.Config.Ledger.NATS.URL != ""
 	o.Health, o.Now, o.Logger, o.Transport = d.health, d.o.Now, d.o.Logger, d.o.Transport
+	metrics := d.openMetrics()
+	o.Observe = metrics.Observe
 	if d.gateway, err = gateway.New(o); err != nil {
 		return err
 	}
@@ -187,7 +189,7 @@ func (d *Daemon) openGateway(node string) error {
 		d.cpus = shareCPUs(h, d.o.Now)
 		h = d.cpus
 	}
-	return d.serve("gateway", h, d.o.Config.Gateway.Listen)
+	return d.serve("gateway", &front{gateway: h, metrics: metrics}, d.o.Config.Gateway.Listen)
 }
 
 // openCare lets people look after the answer cache; with the gateway off there is

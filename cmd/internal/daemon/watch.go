@@ -1,0 +1,32 @@
+package daemon
+
+import (
+	"net/http"
+
+	"github.com/icyloom/icyloom/cmd/internal/telemetry"
+	"github.com/icyloom/icyloom/gateway"
+)
+
+// front answers the paths of the gateway's port that are about the gateway, and
+// hands it all the others.
+type front struct {
+	gateway, metrics http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/metrics":
+		f.metrics.ServeHTTP(w, r)
+	default:
+		f.gateway.ServeHTTP(w, r)
+	}
+}
+
+// openMetrics makes the metrics. The gateway that they read does not run yet;
+// nobody scrapes before it does.
+func (d *Daemon) openMetrics() *telemetry.Metrics {
+	return telemetry.NewMetrics(telemetry.Sources{
+		Version: d.o.Version, Gateway: func() gateway.State { return d.gateway.State() }, Spool: d.spool.Status, Tables: d.ledger.Store.Status,
+	})
+}
