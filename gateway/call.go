@@ -54,6 +54,7 @@ func (c *call) run() {
 	if c.lookup() {
 		return
 	}
+	c.announce()
 	c.forward()
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/icyloom/icyloom/events"
 	"github.com/icyloom/icyloom/gateway/internal/protocol"
@@ -23,6 +24,8 @@ type exchange struct {
 	began          bool // the answer has content
 	sentHead       bool // the client has the answer's header
 	header         http.Header
+	received       int64     // bytes of the upstream's answer
+	shown          time.Time // when the feed was told last
 }
 
 var errStalled = errors.New("gateway: the upstream stalled")

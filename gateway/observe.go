@@ -27,3 +27,71 @@ func (c *call) observe(e *events.Event) {
 	}
 	c.g.opt.Observe(o)
 }
+
+// Feed shows calls while they run.
+type Feed interface {
+	// Wanted tells whether anybody looks. It is asked at every piece of every
+	// answer and costs no more than an atomic load.
+	Wanted() bool
+	// Show tells how far a call is. It does not wait for those who look.
+	Show(Progress)
+}
+
+// Progress is how far a call is.
+type Progress struct {
+	ID string // of the event that the call will have
+	At time.Time
+	// Started is set when the upstream is about to be called, Model is the one
+	// asked for.
+	Started         bool
+	API             events.API
+	Upstream, Model string
+	Client, Session string
+	Stream          bool
+	// Bytes of the upstream's answer so far, as it sent them, and events of its
+	// stream.
+	Bytes  int64
+	Events int
+	// TTFTUS is how long the answer's first piece took, in microseconds.
+	TTFTUS *int64
+}
+
+// showEvery is the least time between two progresses of one call.
+const showEvery = 100 * time.Millisecond
+
+// announce tells the feed, when somebody looks, that the upstream is about to be
+// called.
+func (c *call) announce() {
+	if f := c.g.opt.Feed; f != nil && f.Wanted() {
+		p := c.progressed()
+		p.Started = true
+		f.Show(p)
+	}
+}
+
+func (c *call) progressed() Progress {
+	return Progress{
+		ID: c.id, At: c.g.opt.Now().UTC().Truncate(time.Microsecond), API: c.rt.api, Upstream: c.ev.Upstream, Model: c.ev.ModelAsked,
+		Client: clientOf(c.r.Header), Session: sessionOf(c.r.Header), Stream: c.ev.Stream,
+	}
+}
+
+// moved takes note of n more bytes of the answer, and tells the feed when
+// somebody looks. seq counts the events so far.
+func (x *exchange) moved(n, seq int) {
+	x.received += int64(n)
+	if f := x.g.opt.Feed; f != nil && f.Wanted() {
+		x.show(f, seq)
+	}
+}
+
+func (x *exchange) show(f Feed, seq int) {
+	now := x.g.opt.Now()
+	if now.Sub(x.shown) < showEvery {
+		return
+	}
+	x.shown = now
+	p := x.progressed()
+	p.Bytes, p.Events, p.TTFTUS = x.received, seq, x.ev.TTFTUS
+	f.Show(p)
+}

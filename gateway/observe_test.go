@@ -2,6 +2,8 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -58,5 +60,97 @@ func TestCallsAreObserved(t *testing.T) {
 	}
 	if saw := r.upstreamSaw(); len(saw) != 1 || saw[0].header.Get("Traceparent") != parent {
 		t.Errorf("the upstream saw %+v", saw)
+	}
+}
+
+// lookout is a feed that keeps what it is shown.
+type lookout struct {
+	mu     sync.Mutex
+	blind  bool
+	asked  int
+	shown  []gateway.Progress
+	seeing chan struct{} // one token for each
+}
+
+func (l *lookout) Wanted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked++
+	return !l.blind
+}
+
+func (l *lookout) Show(p gateway.Progress) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shown = append(l.shown, p)
+	l.seeing <- struct{}{}
+}
+
+// TestCallsAreShownWhileTheyRun: the start, then at most one progress in a tenth
+// of a second, in counts and under the id of the event to come.
+func TestCallsAreShownWhileTheyRun(t *testing.T) {
+	var clock struct {
+		sync.Mutex
+		at time.Time
+	}
+	clock.at = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+	pass := func(d time.Duration) {
+		clock.Lock()
+		defer clock.Unlock()
+		clock.at = clock.at.Add(d)
+	}
+	look := &lookout{seeing: make(chan struct{}, 100)}
+	pieces := chat.stream("some text")
+	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i, e := range pieces {
+			_, _ = io.WriteString(w, e)
+			w.(http.Flusher).Flush()
+			if i == 0 || i == 2 {
+				<-look.seeing // of the start, then of this piece
+				if i == 0 {
+					<-look.seeing
+				}
+				pass(100 * time.Millisecond)
+			}
+		}
+	}, func(o *gateway.Options) {
+		o.Feed = look
+		o.Now = func() time.Time {
+			clock.Lock()
+			defer clock.Unlock()
+			return clock.at
+		}
+	})
+	if a := r.post(chat.path, chat.body("x", true), "X-Icyloom-Session", "s1"); a.err != nil || a.status != 200 {
+		t.Fatal(a)
+	}
+	id := r.events(events.KindLLMCall)[0].ID
+	look.mu.Lock()
+	defer look.mu.Unlock()
+	if n := len(look.shown); n < 3 || n > 4 { // what comes after the second pause may be read as one piece or several
+		t.Fatalf("%d shown: %+v", n, look.shown)
+	}
+	for i, p := range look.shown {
+		if p.ID != id || p.API != events.APIChat || p.Upstream != "oa" || p.Model != "gpt-4o" || p.Session != "s1" || !p.Stream || p.Started != (i == 0) {
+			t.Errorf("progress %d is %+v", i, p)
+		}
+	}
+	first := look.shown[1]
+	if first.Events != 1 || first.Bytes != int64(len(pieces[0])) || first.TTFTUS == nil {
+		t.Errorf("the first piece is shown as %+v", first)
+	}
+	if last := look.shown[2]; last.Bytes <= first.Bytes || last.Events <= first.Events {
+		t.Errorf("%+v follows on %+v", last, first)
+	}
+}
+
+func TestNothingIsShownToNobody(t *testing.T) {
+	look := &lookout{blind: true, seeing: make(chan struct{}, 100)}
+	r := newRig(t, echo, func(o *gateway.Options) { o.Feed = look })
+	r.post(chat.path, chat.body("a", true))
+	r.post(chat.path, chat.body("b", false))
+	if look.asked < 4 || len(look.shown) > 0 {
+		t.Errorf("asked %d times, shown %+v", look.asked, look.shown)
 	}
 }

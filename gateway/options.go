@@ -62,6 +62,8 @@ type Options struct {
 	// Observe is told of every call once its event is appended, or lost, and before
 	// the end of its answer leaves: it must be quick. nil: nobody is told.
 	Observe func(Observation)
+	// Feed shows calls while they run; nil: nobody looks.
+	Feed Feed
 	// Health says whether the parts behind the gateway are well; nil: they are.
 	Health func() (ok bool, detail string)
 	// Now is the clock of events, ages and expiry (time.Now).

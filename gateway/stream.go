@@ -92,6 +92,7 @@ func (s *streamer) take(piece []byte) {
 	if s.sentHead && s.err == nil {
 		s.err = s.flush()
 	}
+	s.moved(len(piece), s.seq)
 }
 
 // events meters the events in a piece, and writes them when forward is set: runs

@@ -30,6 +30,7 @@ func (x *exchange) whole(resp *http.Response) {
 		buf.b = buf.b[:len(buf.b)+n]
 		if n > 0 {
 			x.progress(true)
+			x.moved(n, 0)
 		}
 		if err == io.EOF {
 			break
@@ -149,6 +150,7 @@ func (x *exchange) pass(resp *http.Response, first []byte) {
 			}
 			held[0], holds = buf.b[n-1], 1
 			x.ev.ResponseBytes += int64(n)
+			x.moved(n, 0)
 		}
 		if err != nil {
 			break

@@ -181,6 +181,7 @@ func TestOnlyOneFolderKnowsALibrary(t *testing.T) {
 		"github.com/spf13":               {"cmd"},
 		"go.yaml.in":                     {"cmd/internal/config"},
 		"github.com/prometheus":          {"cmd/internal/telemetry"},
+		"github.com/coder":               {"cmd/internal/feed"},
 		"github.com/chromedp":            {"views"},
 		"github.com/PuerkitoBio/goquery": {"views"},
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/icyloom/icyloom/cmd/internal/admin"
 	"github.com/icyloom/icyloom/cmd/internal/config"
 	"github.com/icyloom/icyloom/cmd/internal/control"
+	"github.com/icyloom/icyloom/cmd/internal/feed"
 	"github.com/icyloom/icyloom/cmd/internal/guard"
 	"github.com/icyloom/icyloom/cmd/internal/home"
 	"github.com/icyloom/icyloom/events"
@@ -58,6 +59,7 @@ type Daemon struct {
 	spool   *spool.Spool
 	gateway *gateway.Gateway
 	console *views.Console
+	feed    *feed.Hub
 	keeper  *keeper
 	care    *admin.Cache
 	cpus    *cpus // nil: all CPUs, always
@@ -104,6 +106,7 @@ func (d *Daemon) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.feed = feed.New(node)
 	if err := d.openSpool(node); err != nil {
 		return err
 	}
@@ -145,7 +148,7 @@ func (d *Daemon) openPorts() error {
 }
 
 func (d *Daemon) openSpool(node string) error {
-	o := spool.Options{File: d.o.Home.Spool(), Log: d.ledger.Log, Node: node, Logger: d.o.Logger, Now: d.o.Now}
+	o := spool.Options{File: d.o.Home.Spool(), Log: d.feed.Tap(d.ledger.Log), Node: node, Logger: d.o.Logger, Now: d.o.Now}
 	if d.o.Config.Ledger.NATS.URL == "" {
 		o.Restart = d.ledger.Log.Heal
 	}
@@ -170,7 +173,7 @@ func (d *Daemon) openGateway(node string) error {
 	o.Cache.SharedBodies = d.o.Config.Ledger.NATS.URL != ""
 	o.Health, o.Now, o.Logger, o.Transport = d.health, d.o.Now, d.o.Logger, d.o.Transport
 	metrics := d.openMetrics()
-	o.Observe = metrics.Observe
+	o.Observe, o.Feed = metrics.Observe, d.feed
 	if d.gateway, err = gateway.New(o); err != nil {
 		return err
 	}
@@ -189,7 +192,7 @@ func (d *Daemon) openGateway(node string) error {
 		d.cpus = shareCPUs(h, d.o.Now)
 		h = d.cpus
 	}
-	return d.serve("gateway", &front{gateway: h, metrics: metrics}, d.o.Config.Gateway.Listen)
+	return d.serve("gateway", &front{gateway: h, metrics: metrics, feed: d.feed}, d.o.Config.Gateway.Listen)
 }
 
 // openCare lets people look after the answer cache; with the gateway off there is

@@ -34,6 +34,9 @@ func (d *Daemon) close(ctx context.Context) error {
 	if d.care != nil {
 		d.care.Close() // an answer takes it milliseconds
 	}
+	if d.feed != nil {
+		step("live feed", settle, d.feed.Close)
+	}
 	for _, name := range []string{"console", "gateway"} {
 		if p := d.ports[name]; p != nil {
 			step(name+" port", d.o.Grace, p.stop)

@@ -10,7 +10,7 @@ import (
 // front answers the paths of the gateway's port that are about the gateway, and
 // hands it all the others.
 type front struct {
-	gateway, metrics http.Handler
+	gateway, metrics, feed http.Handler
 }
 
 // ServeHTTP implements http.Handler.
@@ -18,6 +18,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/metrics":
 		f.metrics.ServeHTTP(w, r)
+	case "/ws/events":
+		f.feed.ServeHTTP(w, r)
 	default:
 		f.gateway.ServeHTTP(w, r)
 	}
@@ -28,5 +30,6 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (d *Daemon) openMetrics() *telemetry.Metrics {
 	return telemetry.NewMetrics(telemetry.Sources{
 		Version: d.o.Version, Gateway: func() gateway.State { return d.gateway.State() }, Spool: d.spool.Status, Tables: d.ledger.Store.Status,
+		Feed: d.feed.Status,
 	})
 }

@@ -3,11 +3,16 @@
 package daemon_test
 
 import (
+	"bufio"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/icyloom/icyloom/cmd/internal/guard"
 )
 
 // answerer is an upstream that gives every chat the same answer.
@@ -78,5 +83,82 @@ func TestMetricsAreScraped(t *testing.T) {
 	}
 	if status, _ := get(t, d.GatewayURL()+"/metrics", "http://elsewhere.example"); status != http.StatusForbidden {
 		t.Errorf("a page of another origin gets the metrics: %d", status)
+	}
+}
+
+// listen opens the live feed as a stream; its messages come over the channel,
+// which is closed at its end.
+func listen(t *testing.T, url string, headers ...string) <-chan string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/ws/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.StatusCode != 200 {
+		_ = res.Body.Close()
+		t.Fatal(res.Status)
+	}
+	messages := make(chan string, 100)
+	go func() {
+		defer close(messages)
+		defer func() { _ = res.Body.Close() }()
+		for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				messages <- data
+			}
+		}
+	}()
+	return messages
+}
+
+// TestTheFeedShowsCalls: its start and its event, to who has the token and comes
+// from no other page; and it does not hold up the end of the daemon.
+func TestTheFeedShowsCalls(t *testing.T) {
+	o := options(t, newHome(t), answerer(t).URL+"/v1")
+	o.Config.Auth.TokenEnv = "TOKEN"
+	o.Env = func(string) string { return "sixteen characters" }
+	d := start(t, o)
+	messages := listen(t, d.GatewayURL(), guard.TokenHeader, "sixteen characters")
+	req, err := http.NewRequest(http.MethodPost, d.GatewayURL()+"/v1/chat/completions", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"secret words"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set(guard.TokenHeader, "sixteen characters")
+	res, err := client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	var got []string
+	for m := range messages {
+		if got = append(got, m); strings.Contains(m, `"kind":"llm.call"`) {
+			break
+		}
+	}
+	all := strings.Join(got, "\n")
+	if !strings.Contains(got[0], `"kind":"llm.started"`) || !strings.Contains(all, res.Header.Get("X-Icyloom-Event")) || strings.Contains(all, "secret words") {
+		t.Errorf("the feed showed %s", all)
+	}
+	if status, _ := get(t, d.GatewayURL()+"/ws/events", ""); status != http.StatusUnauthorized {
+		t.Errorf("without the token: %d", status)
+	}
+	if status, _ := get(t, d.GatewayURL()+"/ws/events", "http://elsewhere.example"); status != http.StatusForbidden {
+		t.Errorf("from another origin: %d", status)
+	}
+	begun := time.Now()
+	if err := d.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	for range messages {
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("the end took %s", took)
 	}
 }

@@ -30,6 +30,7 @@ func sources() telemetry.Sources {
 				Upstreams: []gateway.UpstreamState{{Name: "oa", Circuit: gateway.CircuitOpen, InFlight: 1, Requests: 9}},
 			}
 		},
+		Feed:  func() (int, int64) { return 4, 6 },
 		Spool: func() spool.Status { return spool.Status{Degraded: true, Spooled: 7} },
 		Tables: func() projections.DB {
 			return projections.DB{Applied: 40, Head: 42, LagUS: 1_500_000, Error: "stalled"}
@@ -129,6 +130,7 @@ func TestTheStateOfTheParts(t *testing.T) {
 		`icyloom_upstream_calls_in_flight{upstream="oa"} 1`, `icyloom_upstream_calls_total{upstream="oa"} 9`,
 		`icyloom_cache_memory_bytes 10`, `icyloom_cache_memory_limit_bytes 20`, `icyloom_cache_stored_answers 5`, `icyloom_cache_dropped_total 1`,
 		`icyloom_spool_degraded 1`, `icyloom_spool_events 7`, `icyloom_spool_lost_events 0`,
+		`icyloom_feed_listeners 4`, `icyloom_feed_lost_total 6`,
 		`icyloom_projector_applied_seq 40`, `icyloom_projector_head_seq 42`, `icyloom_projector_lag_seconds 1.5`, `icyloom_projector_stalled 1`,
 	)
 	for _, own := range []string{"\ngo_goroutines ", "\nprocess_cpu_seconds_total "} {

@@ -16,6 +16,7 @@ type Sources struct {
 	Gateway func() gateway.State
 	Spool   func() spool.Status
 	Tables  func() projections.DB
+	Feed    func() (listeners int, lost int64)
 }
 
 // state is one thing a scrape reads.
@@ -43,6 +44,8 @@ var (
 	spoolDegraded   = stateOf(prometheus.GaugeValue, "spool_degraded", "1 while events go to the spool because the log does not take them.")
 	spoolEvents     = stateOf(prometheus.GaugeValue, "spool_events", "Events that wait in the spool.")
 	spoolLost       = stateOf(prometheus.GaugeValue, "spool_lost_events", "Events that were lost and are not yet told of in the log.")
+	feedListeners   = stateOf(prometheus.GaugeValue, "feed_listeners", "Who listens to the live feed.")
+	feedLost        = stateOf(prometheus.CounterValue, "feed_lost_total", "Messages that listeners lost because they did not keep up.")
 	projectorSeq    = stateOf(prometheus.GaugeValue, "projector_applied_seq", "Sequence number of the last event in the tables.")
 	projectorHead   = stateOf(prometheus.GaugeValue, "projector_head_seq", "Sequence number of the last event that the projector knows of.")
 	projectorLag    = stateOf(prometheus.GaugeValue, "projector_lag_seconds", "Age of the oldest event that is not in the tables yet.")
@@ -53,7 +56,7 @@ var (
 func (s Sources) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []state{
 		buildInfo, inFlight, eventsLost, upstreamCircuit, upstreamFlight, upstreamCalls, cacheBytes, cacheLimit, cacheKnown,
-		cacheDropped, spoolDegraded, spoolEvents, spoolLost, projectorSeq, projectorHead, projectorLag, projectorStall,
+		cacheDropped, spoolDegraded, spoolEvents, spoolLost, feedListeners, feedLost, projectorSeq, projectorHead, projectorLag, projectorStall,
 	} {
 		ch <- d.desc
 	}
@@ -83,6 +86,9 @@ func (s Sources) Collect(ch chan<- prometheus.Metric) {
 	say(spoolDegraded, is(sp.Degraded))
 	say(spoolEvents, float64(sp.Spooled))
 	say(spoolLost, float64(sp.Lost))
+	listeners, lost := s.Feed()
+	say(feedListeners, float64(listeners))
+	say(feedLost, float64(lost))
 	db := s.Tables()
 	say(projectorSeq, float64(db.Applied))
 	say(projectorHead, float64(db.Head))
