@@ -21,9 +21,11 @@ const (
 	maxStore     = 1 << 50  // the disk is the limit
 )
 
-// startBroker starts the embedded broker over dir and waits until it serves.
-func startBroker(ctx context.Context, dir string, lines *repeats) (*server.Server, error) {
-	srv, err := server.NewServer(&server.Options{
+// startBroker starts the embedded broker and waits until it serves. password is
+// what our own connections need, "" when it lets in no others.
+func startBroker(ctx context.Context, o Options, lines *repeats) (srv *server.Server, password string, err error) {
+	dir := o.Dir
+	so := &server.Options{
 		ServerName:         "icyloom",
 		DontListen:         true,
 		NoSigs:             true,
@@ -34,9 +36,11 @@ func startBroker(ctx context.Context, dir string, lines *repeats) (*server.Serve
 		JetStreamMaxStore:  maxStore,
 		SyncInterval:       syncInterval,
 		NoSystemAccount:    true,
-	})
+	}
+	password = o.guard(so)
+	srv, err = server.NewServer(so)
 	if err != nil {
-		return nil, fmt.Errorf("%w: embedded broker: %w", events.ErrUnavailable, err)
+		return nil, "", fmt.Errorf("%w: embedded broker: %w", events.ErrUnavailable, err)
 	}
 	voice := &brokerLog{lines: lines}
 	srv.SetLoggerV2(voice, false, false, false)
@@ -58,9 +62,9 @@ func startBroker(ctx context.Context, dir string, lines *repeats) (*server.Serve
 	if err != nil {
 		srv.Shutdown()
 		srv.WaitForShutdown()
-		return nil, fmt.Errorf("%w: the embedded broker does not start on %s (%w): free disk space or make the directory readable and writable", events.ErrUnavailable, dir, err)
+		return nil, "", fmt.Errorf("%w: the embedded broker does not start on %s (%w): free disk space or make the directory readable and writable", events.ErrUnavailable, dir, err)
 	}
-	return srv, nil
+	return srv, password, nil
 }
 
 // claim makes dir and takes its lock, which it returns as a function that

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,11 @@ type Options struct {
 	URL string
 	// Creds is the path of a NATS credentials file for URL; may be empty.
 	Creds string
+	// Listen, with Dir, is an address (host:port) at which other programs may
+	// subscribe to the events as they are appended, and to nothing else; "": none.
+	Listen string
+	// Token is the password that they need, as user reader; "": none is asked for.
+	Token string
 	// Logger receives what the broker has to say; nil: nothing is logged.
 	Logger *slog.Logger
 	// AckTimeout bounds the wait for an acknowledgement; 0 is two seconds. A
@@ -47,6 +53,8 @@ type Log struct {
 	opts    Options
 	logger  *slog.Logger
 	release func() error // gives the directory back; nil for an external broker
+	// listener takes readers; nil: there are none.
+	listener net.Listener
 
 	current atomic.Pointer[session]
 	closed  atomic.Bool
@@ -74,6 +82,9 @@ func Open(ctx context.Context, opts Options) (*Log, error) {
 	if (opts.Dir == "") == (opts.URL == "") {
 		return nil, errors.New("jetstream: give either Dir (embedded broker) or URL (external broker)")
 	}
+	if opts.Listen != "" && opts.URL != "" {
+		return nil, errors.New("jetstream: an external broker has listeners of its own: give Listen with Dir only")
+	}
 	if opts.AckTimeout <= 0 {
 		opts.AckTimeout = DefaultAckTimeout
 	}
@@ -91,15 +102,30 @@ func Open(ctx context.Context, opts Options) (*Log, error) {
 		l.release = release
 	}
 	l.ctx, l.stop = context.WithCancel(context.Background())
-	if err := l.openSession(ctx); err != nil {
+	if err := l.start(ctx); err != nil {
 		l.stop()
 		return nil, errors.Join(err, l.unclaim())
 	}
 	l.startBodies()
+	if l.listener != nil {
+		l.work.Go(l.admitReaders)
+	}
 	if opts.Dir != "" {
 		l.work.Go(l.healPuts)
 	}
 	return l, nil
+}
+
+// start opens the listener, so that a taken port is told at once, and the first
+// session.
+func (l *Log) start(ctx context.Context) (err error) {
+	if l.listener, err = l.opts.listen(); err != nil {
+		return err
+	}
+	if err = l.openSession(ctx); err != nil && l.listener != nil {
+		err = errors.Join(err, l.listener.Close())
+	}
+	return err
 }
 
 func (l *Log) unclaim() error {

@@ -21,6 +21,7 @@ import (
 // connection's goroutine inside the broker and must not delay publishes.
 type session struct {
 	broker *server.Server // nil when external
+	secret string         // password of our connections to it, when it has others
 	pub    *publisher
 	reads  *nats.Conn
 	js     jetstream.JetStream // API calls, on reads
@@ -35,7 +36,7 @@ func startSession(ctx context.Context, opts Options, lines *repeats) (*session, 
 	s := &session{down: make(chan struct{})}
 	var err error
 	if opts.URL == "" {
-		if s.broker, err = startBroker(ctx, opts.Dir, lines); err != nil {
+		if s.broker, s.secret, err = startBroker(ctx, opts, lines); err != nil {
 			return nil, err
 		}
 	}
@@ -76,6 +77,9 @@ func (s *session) dial(name string, opts Options, lines *repeats) (*nats.Conn, e
 	if s.broker != nil {
 		// A pipe needs no write deadline, and setting one costs on every flush.
 		options = append(options, nats.InProcessServer(s.broker), nats.FlusherTimeout(0), nats.NoReconnect())
+		if s.secret != "" {
+			options = append(options, nats.UserInfo(ownUser, s.secret))
+		}
 		nc, err := nats.Connect("", options...)
 		if err != nil {
 			return nil, fmt.Errorf("%w: embedded broker: %w", events.ErrUnavailable, err)

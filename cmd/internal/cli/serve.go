@@ -121,6 +121,9 @@ func (a *app) banner(d *daemon.Daemon, source config.Source, home string, took t
 	if url := d.ConsoleURL(); url != "" {
 		fmt.Fprintf(w, "  Console            %s/\n", url)
 	}
+	if addr := d.Ledger().Log.ReadersAddr(); addr != "" {
+		fmt.Fprintf(w, "  NATS subscribers   nats://%s\n", addr)
+	}
 	fmt.Fprintf(w, "\n  home %s, configuration: %s\n  Keys stay with the client and pass through. Stop with Ctrl-C.\n", home, source)
 	switch s := d.Ledger().Store.Status(); {
 	case s.Notice != "":

@@ -94,16 +94,18 @@ type Console struct {
 
 // Ledger is the section of the log.
 type Ledger struct {
-	// A NATS server or cluster to keep the log in, instead of the embedded one.
+	// The NATS that keeps the log: the embedded one, or a server or cluster of your own.
 	NATS NATS `yaml:"nats"`
 }
 
-// NATS is an external NATS.
+// NATS is the broker of the log.
 type NATS struct {
 	// Its address, nats://host:port; several, separated by commas. Empty: the embedded one in the home.
 	URL string `yaml:"url"`
-	// A credentials file.
+	// A credentials file for that address.
 	Creds string `yaml:"creds"`
+	// An address (host:port) at which other programs may subscribe to the embedded one and do nothing else: `nats sub 'ledger.>'` shows every event as it is appended, `nats sub 'live.>'` the calls under way. With auth.token_env they connect as user reader with the token as password. Empty: nobody can.
+	Listen string `yaml:"listen"`
 }
 
 // Auth is the section of access to the ports.

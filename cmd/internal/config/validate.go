@@ -81,7 +81,10 @@ func (d *decoder) enums(key string, section reflect.Value) {
 
 func (d *decoder) checkListen(c *Config) {
 	ports := map[string]string{}
-	for _, l := range []struct{ key, addr string }{{"gateway.listen", c.Gateway.Listen}, {"console.listen", c.Console.Listen}} {
+	for _, l := range []struct{ key, addr string }{{"gateway.listen", c.Gateway.Listen}, {"console.listen", c.Console.Listen}, {"ledger.nats.listen", c.Ledger.NATS.Listen}} {
+		if l.key == "ledger.nats.listen" && l.addr == "" {
+			continue
+		}
 		host, port, err := net.SplitHostPort(l.addr)
 		n, perr := strconv.ParseUint(port, 10, 16)
 		if err != nil || perr != nil {
@@ -184,6 +187,9 @@ func (d *decoder) checkNATS(n NATS) {
 			d.fault("ledger.nats.creds", "is set without ledger.nats.url", "name the server too, or leave it out")
 		}
 		return
+	}
+	if n.Listen != "" {
+		d.fault("ledger.nats.listen", "is set together with ledger.nats.url", "subscribe at that server instead, or leave one of them out")
 	}
 	for server := range strings.SplitSeq(n.URL, ",") {
 		u, err := url.Parse(strings.TrimSpace(server))

@@ -97,6 +97,7 @@ func Start(ctx context.Context, o Options) (*Daemon, error) {
 func (d *Daemon) start(ctx context.Context) error {
 	ledger, err := OpenLedger(ctx, LedgerOptions{
 		Home: d.o.Home, Config: d.o.Config, Settings: d.settings(), Logger: d.o.Logger, Now: d.o.Now, Held: d.openPorts,
+		Listen: d.o.Config.Ledger.NATS.Listen, Token: d.token(),
 	})
 	if err != nil {
 		return err
@@ -106,7 +107,7 @@ func (d *Daemon) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.feed = feed.New(node)
+	d.feed = d.openFeed(node)
 	if err := d.openSpool(node); err != nil {
 		return err
 	}
@@ -226,12 +227,16 @@ func (d *Daemon) openConsole() error {
 }
 
 func (d *Daemon) serve(name string, h http.Handler, listen string) error {
-	auth := d.o.Config.Auth
-	g := guard.Options{Listen: listen, Hosts: auth.Hosts}
-	if auth.TokenEnv != "" {
-		g.Token = strings.TrimSpace(d.o.Env(auth.TokenEnv)) // no header can hold its line end
-	}
+	g := guard.Options{Listen: listen, Hosts: d.o.Config.Auth.Hosts, Token: d.token()}
 	return d.ports[name].serve(d.ctx, h, g, d.o.Logger, func(err error) { d.failed <- err })
+}
+
+// token is what every port asks for, "" when none does.
+func (d *Daemon) token() string {
+	if name := d.o.Config.Auth.TokenEnv; name != "" {
+		return strings.TrimSpace(d.o.Env(name)) // no header can hold its line end
+	}
+	return ""
 }
 
 // health says whether facts reach the log, and answers the cache.

@@ -21,6 +21,9 @@ type LedgerOptions struct {
 	Settings []projections.Setting
 	Logger   *slog.Logger
 	Now      func() time.Time
+	// Listen is an address at which other programs may subscribe to the events, as
+	// user reader with Token for a password when there is one; "": none.
+	Listen, Token string
 	// Held is called once the home is held, before anything in it is opened: what
 	// may fail early does so there. nil: nothing.
 	Held func() error
@@ -81,7 +84,7 @@ func (l *Ledger) open(ctx context.Context, o LedgerOptions) error {
 }
 
 func (l *Ledger) openLog(ctx context.Context, o LedgerOptions) error {
-	opts := jetstream.Options{Dir: o.Home.Ledger(), Logger: o.Logger}
+	opts := jetstream.Options{Dir: o.Home.Ledger(), Logger: o.Logger, Listen: o.Listen, Token: o.Token}
 	where := opts.Dir
 	if nats := o.Config.Ledger.NATS; nats.URL != "" {
 		// The address may hold a password, so it is not repeated.

@@ -3,6 +3,7 @@ package daemon
 import (
 	"net/http"
 
+	"github.com/icyloom/icyloom/cmd/internal/feed"
 	"github.com/icyloom/icyloom/cmd/internal/telemetry"
 	"github.com/icyloom/icyloom/gateway"
 )
@@ -23,6 +24,15 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		f.gateway.ServeHTTP(w, r)
 	}
+}
+
+// openFeed makes the live feed; where other programs may subscribe to the log,
+// they are told of deltas too.
+func (d *Daemon) openFeed(node string) *feed.Hub {
+	if live := d.ledger.Log.Live(node, feed.KindStarted, feed.KindDelta); live != nil {
+		return feed.New(node, live)
+	}
+	return feed.New(node, nil)
 }
 
 // openMetrics makes the metrics. The gateway that they read does not run yet;

@@ -5,7 +5,9 @@ package daemon_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -160,5 +162,62 @@ func TestTheFeedShowsCalls(t *testing.T) {
 	}
 	if took := time.Since(begun); took > 5*time.Second {
 		t.Errorf("the end took %s", took)
+	}
+}
+
+// TestSubscribersSeeCalls speaks NATS by hand: what `nats sub` would show of a
+// call is its start, its progress and its event.
+func TestSubscribersSeeCalls(t *testing.T) {
+	o := options(t, newHome(t), answerer(t).URL+"/v1")
+	o.Config.Ledger.NATS.Listen = "127.0.0.1:0"
+	o.Config.Auth.TokenEnv = "TOKEN"
+	o.Env = func(string) string { return "sixteen characters" }
+	d := start(t, o)
+	conn, err := net.Dial("tcp", d.Ledger().Log.ReadersAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(conn)
+	until := func(want string) string {
+		t.Helper()
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), want) {
+				return lines.Text()
+			}
+		}
+		t.Fatalf("no %s came: %v", want, lines.Err())
+		return ""
+	}
+	until("INFO ")
+	if _, err := io.WriteString(conn, `CONNECT {"user":"reader","pass":"sixteen characters","verbose":false}`+"\r\nSUB ledger.> 1\r\nSUB live.> 2\r\nPING\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	until("PONG")
+	req, err := http.NewRequest(http.MethodPost, d.GatewayURL()+"/v1/chat/completions", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"x"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set(guard.TokenHeader, "sixteen characters")
+	res, err := client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	id := fmt.Sprintf(`{"id":%q,`, res.Header.Get("X-Icyloom-Event"))
+	for _, kind := range []string{"live.", "live.", "ledger."} {
+		until("MSG " + kind)
+		if message := until("{"); !strings.HasPrefix(message, id) {
+			t.Errorf("on %s came %s, not of event %s", kind, message, id)
+		}
+	}
+	if err := d.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if lines.Scan() {
+		t.Errorf("after the end came %s", lines.Text())
 	}
 }

@@ -34,7 +34,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	hub := feed.New("test")
+	hub := feed.New("test", nil)
 	r := &rig{t: t, hub: hub, log: hub.Tap(eventstest.NewLog(t))}
 	srv := httptest.NewServer(hub)
 	r.url = srv.URL

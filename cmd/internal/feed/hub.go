@@ -25,6 +25,7 @@ const MaxListeners = 64
 // Hub hands messages to listeners. It is safe for concurrent use.
 type Hub struct {
 	node      string
+	relay     Relay // nil: none
 	listening atomic.Int32
 	lost      atomic.Int64
 	done      chan struct{} // closed by Close
@@ -37,9 +38,17 @@ type Hub struct {
 
 var _ gateway.Feed = (*Hub)(nil)
 
-// New returns a hub for the events of a node.
-func New(node string) *Hub {
-	return &Hub{node: node, done: make(chan struct{}), listeners: map[*listener]struct{}{}}
+// Relay tells of deltas in another way as well; what is appended goes its own.
+type Relay interface {
+	// Wanted tells whether anybody listens there. It does not block.
+	Wanted() bool
+	// Tell hands on one delta in its envelope. It does not wait for listeners.
+	Tell(kind events.Kind, raw []byte)
+}
+
+// New returns a hub for the events of a node. A nil relay is none.
+func New(node string, relay Relay) *Hub {
+	return &Hub{node: node, relay: relay, done: make(chan struct{}), listeners: map[*listener]struct{}{}}
 }
 
 // Tap returns log, with what is appended to it shown as well.
@@ -60,7 +69,7 @@ func (t tap) Append(ctx context.Context, e events.Event) (uint64, error) {
 }
 
 // Wanted implements gateway.Feed.
-func (h *Hub) Wanted() bool { return h.listening.Load() > 0 }
+func (h *Hub) Wanted() bool { return h.listening.Load() > 0 || h.relay != nil && h.relay.Wanted() }
 
 // delta is the data of a delta.
 type delta struct {
@@ -83,14 +92,17 @@ func (h *Hub) Show(p gateway.Progress) {
 	if err != nil {
 		return // strings and numbers always marshal
 	}
-	h.event(events.Event{ID: p.ID, At: p.At, Kind: kind, Node: h.node, Client: p.Client, Session: p.Session, Data: data})
+	raw := h.event(events.Event{ID: p.ID, At: p.At, Kind: kind, Node: h.node, Client: p.Client, Session: p.Session, Data: data})
+	if h.relay != nil && raw != nil {
+		h.relay.Tell(kind, raw)
+	}
 }
 
-// event shows an event to those who want it.
-func (h *Hub) event(e events.Event) {
+// event shows an event to those who want it, and returns its bytes.
+func (h *Hub) event(e events.Event) []byte {
 	raw, err := events.Encode(nil, e)
 	if err != nil {
-		return // the log has taken it in this form, and deltas have nothing it refuses
+		return nil // the log has taken it in this form, and deltas have nothing it refuses
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,6 +111,7 @@ func (h *Hub) event(e events.Event) {
 			h.lost.Add(1)
 		}
 	}
+	return raw
 }
 
 var (
