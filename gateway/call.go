@@ -30,6 +30,7 @@ type call struct {
 	exact      cache.Key
 	key        cache.Key // the one answers are kept under
 	mayStore   bool
+	loop       string // what X-Icyloom-Loop says, with ev.Loop
 
 	ev       events.LLMCall
 	appended bool
@@ -112,6 +113,7 @@ func (c *call) receive() *problem {
 		return &problem{status: http.StatusBadRequest, typ: "invalid_request", word: "bad_request", text: "the request body is not valid JSON: " + err.Error()}
 	}
 	c.ev.ModelAsked, c.ev.Stream = clip(c.req.Model, 256), c.req.Stream
+	c.checkLoop()
 	return nil
 }
 
@@ -256,5 +258,8 @@ func (c *call) head(cacheWord string) {
 	h["X-Icyloom-Cache"], h["X-Icyloom-Event"] = v[0:1:1], v[1:2:2]
 	if name != "" {
 		h["X-Icyloom-Upstream"] = v[2:3:3]
+	}
+	if c.ev.Loop {
+		h["X-Icyloom-Loop"] = []string{c.loop}
 	}
 }

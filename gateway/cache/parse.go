@@ -37,6 +37,7 @@ type Request struct {
 	seen          uint32 // top-level fields, as bits
 	upstream      cut
 	streamOptions span
+	talk          span // the messages or the input
 
 	model, system, tools, params Digest
 	has                          byte
@@ -55,6 +56,10 @@ const (
 	hasMessages
 	hasText // the messages are one text, not a list
 )
+
+// Conversation is the body's messages, or its input, as they stand there; nil when
+// it has none.
+func (r *Request) Conversation() []byte { return r.in[r.talk.from:r.talk.to] }
 
 // cut is what to take out of the body so that a member is gone.
 type cut struct{ from, to int }
@@ -192,7 +197,9 @@ func (r *Request) fieldValue(name string, value int) (keep bool, err error) {
 	raw := func() []byte { return r.in[value:r.pos] }
 	switch {
 	case name == "messages" && r.talks && !r.responses, name == "input" && r.responses:
-		return false, r.list(start)
+		err = r.list(start)
+		r.talk = span{value, r.pos}
+		return false, err
 	case name == "system" && r.anthropic, name == "instructions" && r.responses:
 		r.has |= hasSystem
 		return false, r.component(start, placeContent, "system", &r.system, &r.safeSystem)

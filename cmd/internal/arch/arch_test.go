@@ -154,6 +154,7 @@ func TestLeavesStayLeaves(t *testing.T) {
 		"gateway/internal/protocol":  {"events"},
 		"gateway/internal/sse":       {},
 		"gateway/internal/streak":    {},
+		"gateway/internal/loop":      {"events"},
 		"gateway/internal/openai":    {"events", "gateway/internal/protocol", "gateway/internal/sse"},
 		"gateway/internal/anthropic": {"events", "gateway/internal/protocol", "gateway/internal/sse"},
 		"cmd/internal/config":        {},
