@@ -183,6 +183,8 @@ func TestOnlyOneFolderKnowsALibrary(t *testing.T) {
 		"go.yaml.in":                     {"cmd/internal/config"},
 		"github.com/prometheus":          {"cmd/internal/telemetry"},
 		"github.com/coder":               {"cmd/internal/feed"},
+		"go.opentelemetry.io":            {"cmd/internal/telemetry"},
+		"google.golang.org/protobuf":     {"cmd/internal/telemetry"},
 		"github.com/chromedp":            {"views"},
 		"github.com/PuerkitoBio/goquery": {"views"},
 	}

@@ -27,6 +27,8 @@ type Config struct {
 	Ledger Ledger `yaml:"ledger"`
 	// Who may speak to the ports.
 	Auth Auth `yaml:"auth"`
+	// What is sent to monitoring. `/metrics` on the gateway's port, for Prometheus, is always there.
+	Telemetry Telemetry `yaml:"telemetry"`
 
 	notices Faults
 }
@@ -114,6 +116,14 @@ type Auth struct {
 	TokenEnv string `yaml:"token_env"`
 	// Further names that clients reach this machine by (the Host header is checked): name, or name:port.
 	Hosts []string `yaml:"hosts"`
+}
+
+// Telemetry is the section of what is sent to monitoring.
+type Telemetry struct {
+	// An OpenTelemetry receiver, http://127.0.0.1:4318 for one: each call is sent to it as a span, with counts and times and never a prompt or an answer, and the metrics of the gen_ai conventions. It speaks OTLP over HTTP. Empty: nothing is sent; the OTEL_ variables of the environment change nothing.
+	OTLPEndpoint string `yaml:"otlp_endpoint"`
+	// The environment variable that holds headers for the receiver, a key for one, as name=value with commas between.
+	OTLPHeadersEnv string `yaml:"otlp_headers_env"`
 }
 
 // Default is the configuration without a file. Upstreams are those presets that

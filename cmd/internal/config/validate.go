@@ -41,6 +41,7 @@ func (d *decoder) check(c *Config, env func(string) string) {
 	d.checkDefaults(c)
 	d.checkNATS(c.Ledger.NATS)
 	d.checkAuth(c.Auth, env)
+	d.checkTelemetry(c.Telemetry, env)
 }
 
 // fault adds a fault of a key, at its line or that of the nearest key above it.
@@ -211,5 +212,27 @@ func (d *decoder) checkAuth(a Auth, env func(string) string) {
 	}
 	if token, ok := d.checkEnv("auth.token_env", a.TokenEnv, env); ok && len(token) < minTokenBytes {
 		d.fault("auth.token_env", "names "+a.TokenEnv+", whose value is too short", fmt.Sprintf("use at least %d random characters", minTokenBytes))
+	}
+}
+
+func (d *decoder) checkTelemetry(t Telemetry, env func(string) string) {
+	if t.OTLPEndpoint != "" {
+		u, err := url.Parse(t.OTLPEndpoint)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			d.fault("telemetry.otlp_endpoint", "is not the address of a receiver", "write it as http://127.0.0.1:4318, without a query or credentials")
+		}
+	}
+	if t.OTLPHeadersEnv == "" {
+		return
+	}
+	value, ok := d.checkEnv("telemetry.otlp_headers_env", t.OTLPHeadersEnv, env)
+	if !ok {
+		return
+	}
+	for pair := range strings.SplitSeq(value, ",") {
+		if name, _, ok := strings.Cut(pair, "="); !ok || strings.TrimSpace(name) == "" {
+			d.fault("telemetry.otlp_headers_env", "names "+t.OTLPHeadersEnv+", whose value is not name=value with commas between", "write it as authorization=Bearer abc")
+			return
+		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/icyloom/icyloom/cmd/internal/feed"
 	"github.com/icyloom/icyloom/cmd/internal/guard"
 	"github.com/icyloom/icyloom/cmd/internal/home"
+	"github.com/icyloom/icyloom/cmd/internal/telemetry"
 	"github.com/icyloom/icyloom/events"
 	"github.com/icyloom/icyloom/events/spool"
 	"github.com/icyloom/icyloom/gateway"
@@ -60,6 +61,7 @@ type Daemon struct {
 	gateway *gateway.Gateway
 	console *views.Console
 	feed    *feed.Hub
+	otel    *telemetry.Exporter // nil: nothing is sent
 	keeper  *keeper
 	care    *admin.Cache
 	cpus    *cpus // nil: all CPUs, always
@@ -174,7 +176,10 @@ func (d *Daemon) openGateway(node string) error {
 	o.Cache.SharedBodies = d.o.Config.Ledger.NATS.URL != ""
 	o.Health, o.Now, o.Logger, o.Transport = d.health, d.o.Now, d.o.Logger, d.o.Transport
 	metrics := d.openMetrics()
-	o.Observe, o.Feed = metrics.Observe, d.feed
+	o.Feed = d.feed
+	if o.Observe, err = d.observer(metrics, node); err != nil {
+		return err
+	}
 	if d.gateway, err = gateway.New(o); err != nil {
 		return err
 	}

@@ -46,6 +46,9 @@ func (d *Daemon) close(ctx context.Context) error {
 	if d.gateway != nil {
 		step("gateway", settle, d.gateway.Close)
 	}
+	if d.otel != nil {
+		step("telemetry", settle, func(ctx context.Context) error { d.otel.Close(ctx); return nil })
+	}
 	if d.keeper != nil {
 		d.keeper.done.Wait()
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/icyloom/icyloom/cmd/internal/feed"
 	"github.com/icyloom/icyloom/cmd/internal/telemetry"
@@ -42,4 +43,30 @@ func (d *Daemon) openMetrics() *telemetry.Metrics {
 		Version: d.o.Version, Gateway: func() gateway.State { return d.gateway.State() }, Spool: d.spool.Status, Tables: d.ledger.Store.Status,
 		Feed: d.feed.Status,
 	})
+}
+
+// observer tells the metrics of calls, and an OpenTelemetry receiver where one is
+// configured.
+func (d *Daemon) observer(metrics *telemetry.Metrics, node string) (func(gateway.Observation), error) {
+	c := d.o.Config.Telemetry
+	if c.OTLPEndpoint == "" {
+		return metrics.Observe, nil
+	}
+	o := telemetry.ExporterOptions{
+		Endpoint: c.OTLPEndpoint, Version: d.o.Version, Node: node, Now: d.o.Now, Logger: d.o.Logger, Upstreams: map[string]string{},
+	}
+	if c.OTLPHeadersEnv != "" {
+		o.Headers = strings.TrimSpace(d.o.Env(c.OTLPHeadersEnv))
+	}
+	for name, u := range d.o.Config.Upstreams {
+		o.Upstreams[name] = u.BaseURL
+	}
+	var err error
+	if d.otel, err = telemetry.NewExporter(o); err != nil {
+		return nil, err
+	}
+	return func(ob gateway.Observation) {
+		metrics.Observe(ob)
+		d.otel.Observe(ob)
+	}, nil
 }
