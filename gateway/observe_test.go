@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,11 +67,10 @@ func TestCallsAreObserved(t *testing.T) {
 
 // lookout is a feed that keeps what it is shown.
 type lookout struct {
-	mu     sync.Mutex
-	blind  bool
-	asked  int
-	shown  []gateway.Progress
-	seeing chan struct{} // one token for each
+	mu    sync.Mutex
+	blind bool
+	asked int
+	shown []gateway.Progress
 }
 
 func (l *lookout) Wanted() bool {
@@ -83,70 +84,65 @@ func (l *lookout) Show(p gateway.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shown = append(l.shown, p)
-	l.seeing <- struct{}{}
+}
+
+func (l *lookout) state() (asked int, shown []gateway.Progress) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.asked, l.shown
 }
 
 // TestCallsAreShownWhileTheyRun: the start, then at most one progress in a tenth
 // of a second, in counts and under the id of the event to come.
 func TestCallsAreShownWhileTheyRun(t *testing.T) {
-	var clock struct {
-		sync.Mutex
-		at time.Time
-	}
-	clock.at = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
-	pass := func(d time.Duration) {
-		clock.Lock()
-		defer clock.Unlock()
-		clock.at = clock.at.Add(d)
-	}
-	look := &lookout{seeing: make(chan struct{}, 100)}
+	var clock atomic.Int64 // milliseconds
+	look := &lookout{}
 	pieces := chat.stream("some text")
+	next := make(chan struct{})
 	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		for i, e := range pieces {
+		for _, e := range pieces {
+			<-next
 			_, _ = io.WriteString(w, e)
 			w.(http.Flusher).Flush()
-			if i == 0 || i == 2 {
-				<-look.seeing // of the start, then of this piece
-				if i == 0 {
-					<-look.seeing
-				}
-				pass(100 * time.Millisecond)
-			}
 		}
 	}, func(o *gateway.Options) {
 		o.Feed = look
-		o.Now = func() time.Time {
-			clock.Lock()
-			defer clock.Unlock()
-			return clock.at
-		}
+		o.Now = func() time.Time { return time.UnixMilli(clock.Load()) }
 	})
-	if a := r.post(chat.path, chat.body("x", true), "X-Icyloom-Session", "s1"); a.err != nil || a.status != 200 {
-		t.Fatal(a)
+	done := make(chan answer, 1)
+	go func() { done <- r.post(chat.path, chat.body("x", true), "X-Icyloom-Session", "s1") }()
+	for i, step := range []struct{ at, shown int64 }{{0, 2}, {0, 2}, {99, 2}, {100, 3}, {150, 3}, {200, 4}} {
+		clock.Store(step.at)
+		next <- struct{}{}
+		r.until("the piece", func() bool {
+			asked, shown := look.state() // it is asked once for the start
+			return asked == i+2 && int64(len(shown)) >= step.shown
+		})
+		if a := i + 1; a == len(pieces) {
+			<-done
+		}
+		if _, shown := look.state(); int64(len(shown)) != step.shown {
+			t.Errorf("after piece %d, at %d ms, %d were shown, want %d", i, step.at, len(shown), step.shown)
+		}
 	}
 	id := r.events(events.KindLLMCall)[0].ID
-	look.mu.Lock()
-	defer look.mu.Unlock()
-	if n := len(look.shown); n < 3 || n > 4 { // what comes after the second pause may be read as one piece or several
-		t.Fatalf("%d shown: %+v", n, look.shown)
-	}
-	for i, p := range look.shown {
+	_, shown := look.state()
+	for i, p := range shown {
 		if p.ID != id || p.API != events.APIChat || p.Upstream != "oa" || p.Model != "gpt-4o" || p.Session != "s1" || !p.Stream || p.Started != (i == 0) {
 			t.Errorf("progress %d is %+v", i, p)
 		}
 	}
-	first := look.shown[1]
-	if first.Events != 1 || first.Bytes != int64(len(pieces[0])) || first.TTFTUS == nil {
-		t.Errorf("the first piece is shown as %+v", first)
+	if p := shown[1]; p.Events != 1 || p.Bytes != int64(len(pieces[0])) || p.TTFTUS == nil {
+		t.Errorf("the first piece is shown as %+v", p)
 	}
-	if last := look.shown[2]; last.Bytes <= first.Bytes || last.Events <= first.Events {
-		t.Errorf("%+v follows on %+v", last, first)
+	if p := shown[2]; p.Events != 4 || p.Bytes != int64(len(strings.Join(pieces[:4], ""))) {
+		t.Errorf("the fourth piece is shown as %+v", p)
 	}
 }
 
 func TestNothingIsShownToNobody(t *testing.T) {
-	look := &lookout{blind: true, seeing: make(chan struct{}, 100)}
+	look := &lookout{blind: true}
 	r := newRig(t, echo, func(o *gateway.Options) { o.Feed = look })
 	r.post(chat.path, chat.body("a", true))
 	r.post(chat.path, chat.body("b", false))
