@@ -15,7 +15,7 @@ GOVULNCHECK := $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 TEMPL = $(GO) run github.com/a-h/templ/cmd/templ@$(shell $(GO) list -m -f '{{.Version}}' github.com/a-h/templ)
 
 # Packages whose goroutines meet: these run under the race detector too.
-RACE := ./events/... ./projections ./gateway/... ./views ./cmd/internal/daemon
+RACE := ./events/... ./projections ./gateway/... ./views ./cmd/internal/daemon ./cmd/internal/feed ./cmd/internal/telemetry
 
 ## Use it
 
