@@ -36,22 +36,63 @@ func (b *buffer) release() {
 	}
 }
 
-var errTooLarge = errors.New("gateway: the body is over the limit")
+var (
+	errTooLarge = errors.New("gateway: the body is over the limit")
+	errNoRoom   = errors.New("gateway: the bodies of all requests are over the limit")
+)
+
+// room bounds the bytes of all request bodies that are under way.
+type room struct {
+	limit int64
+	used  atomic.Int64
+}
+
+func (r *room) take(n int64) bool {
+	if r.used.Add(n) <= r.limit {
+		return true
+	}
+	r.used.Add(-n)
+	return false
+}
+
+func (r *room) give(n int64) { r.used.Add(-n) }
+
+// taking is a reader whose bytes take room; what it took is taken.
+type taking struct {
+	r     io.Reader
+	room  *room
+	taken int64
+}
+
+// from sets where the bytes come from.
+func (t *taking) from(r io.Reader) io.Reader {
+	t.r = r
+	return t
+}
+
+func (t *taking) Read(p []byte) (int, error) {
+	n, err := t.r.Read(p)
+	if n > 0 && !t.room.take(int64(n)) {
+		return 0, errNoRoom
+	}
+	t.taken += int64(n)
+	return n, err
+}
 
 // readBody reads a request body whole: handing it on while it comes in would
 // lose answers, for the server closes it at the answer's first flush.
-func readBody(r *http.Request, limit int64) (*buffer, error) {
-	if r.ContentLength > limit {
+func readBody(r io.Reader, length, limit int64) (*buffer, error) {
+	if length > limit {
 		return nil, errTooLarge
 	}
 	b := newBuffer()
-	if r.ContentLength == 0 || r.Body == nil {
+	if length == 0 {
 		return b, nil
 	}
 	// One byte more than announced, so that the end is seen without growing; not
 	// more than a megabyte on the word of a header.
-	b.grow(int(min(max(r.ContentLength, 4<<10), maxPooled)) + 1)
-	err := b.readAll(r.Body, limit)
+	b.grow(int(min(max(length, 4<<10), maxPooled)) + 1)
+	err := b.readAll(r, limit)
 	if err != nil {
 		b.release()
 		return nil, err

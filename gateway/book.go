@@ -23,11 +23,16 @@ func (c *call) book() {
 	now := c.g.opt.Now()
 	c.ev.LatencyUS = max(now.Sub(c.start).Microseconds(), 0)
 	c.ev.API = c.rt.api
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	c.unlog = cancel
+	was := c.g.dog.set(&c.watched, stageLog, appendTimeout)
+	defer c.g.dog.back(&c.watched, was)
 	e := events.Event{
 		ID: c.id, At: now.UTC().Truncate(time.Microsecond), Kind: events.KindLLMCall, Node: c.g.opt.Node,
 		Client: clientOf(c.r.Header), Session: sessionOf(c.r.Header), Data: c.ev.AppendJSON(make([]byte, 0, 1024)),
 	}
-	c.g.append(e)
+	c.g.append(ctx, e)
 	if c.g.opt.Observe != nil {
 		c.observe(&e)
 	}
@@ -35,12 +40,7 @@ func (c *call) book() {
 
 // append hands an event to the log. That it was not taken is never the client's
 // trouble.
-func (g *Gateway) append(e events.Event) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var w watched
-	g.dog.watch(&w, appendTimeout, cancel)
-	defer g.dog.forget(&w)
+func (g *Gateway) append(ctx context.Context, e events.Event) {
 	_, err := g.opt.Log.Append(ctx, e)
 	if err == nil {
 		if n := g.unbooked.Worked(); n > 0 {
@@ -210,7 +210,9 @@ func (g *Gateway) bookState(u *upstream, state, reason string, failures int) {
 	if err != nil {
 		return // a struct of strings always marshals
 	}
-	g.append(events.Event{
+	ctx, cancel := context.WithTimeout(context.Background(), appendTimeout)
+	defer cancel()
+	g.append(ctx, events.Event{
 		ID: g.ids.Next(), At: g.opt.Now().UTC().Truncate(time.Microsecond), Kind: events.KindUpstreamState, Node: g.opt.Node, Data: data,
 	})
 }

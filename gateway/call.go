@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/icyloom/icyloom/events"
@@ -22,9 +24,11 @@ type call struct {
 	body    *buffer        // as the client sent it
 	decoded *buffer        // its content coding undone; nil without one
 	req     *cache.Request // nil when the body was not read
-	up      *upstream
-	opaque  bool // the body's coding is not known: it is forwarded unread
-	unread  bool // so is the answer
+	sent    taking         // what the client sends, and
+	text    taking         // what comes of decoding it
+	up      *upstream      // the one that is asked, or would be
+	opaque  bool           // the body's coding is not known: it is forwarded unread
+	unread  bool           // so is the answer
 
 	directives directives
 	exact      cache.Key
@@ -34,6 +38,15 @@ type call struct {
 
 	ev       events.LLMCall
 	appended bool
+
+	rest    []*upstream // those that may answer and were not asked yet, in order
+	few     [4]*upstream
+	trusted *upstream // the one that the client's credentials are for
+
+	watched watched
+	asking  atomic.Pointer[exchange] // the one under way
+	unlog   context.CancelFunc       // gives up appending the event
+	slow    atomic.Bool              // the client was waited for too long
 }
 
 // run answers the request.
@@ -78,14 +91,22 @@ func (c *call) free() {
 	if c.body != nil {
 		c.body.release()
 	}
+	c.g.room.give(c.sent.taken + c.text.taken)
 }
 
 // receive reads the body and, of the known endpoints, what it says.
 func (c *call) receive() *problem {
-	body, err := readBody(c.r, c.g.opt.MaxBodyBytes)
+	c.sent, c.text = taking{r: c.r.Body, room: &c.g.room}, taking{room: &c.g.room}
+	c.g.dog.set(&c.watched, stageSend, c.g.opt.ClientTimeout)
+	body, err := readBody(&c.sent, c.r.ContentLength, c.g.opt.MaxBodyBytes)
+	c.g.dog.rest(&c.watched)
 	switch {
 	case err == errTooLarge:
 		return c.g.tooLarge()
+	case err == errNoRoom:
+		return c.g.noRoom()
+	case err != nil && c.slow.Load():
+		return c.g.tooSlow()
 	case err != nil && c.r.Context().Err() != nil:
 		c.ev.Outcome = events.OutcomeClientClosed
 		return nil
@@ -98,9 +119,12 @@ func (c *call) receive() *problem {
 	}
 	text := body
 	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
-		c.decoded, err = decode(coding, body.b, c.g.opt.MaxBodyBytes)
-		if err == errTooLarge {
+		c.decoded, err = decodeVia(coding, body.b, c.g.opt.MaxBodyBytes, c.text.from)
+		switch err {
+		case errTooLarge:
 			return c.g.tooLarge()
+		case errNoRoom:
+			return c.g.noRoom()
 		}
 		if err != nil {
 			c.opaque = true
@@ -123,11 +147,12 @@ func (c *call) route() *problem {
 	if c.req != nil {
 		field, model = c.req.Upstream, c.req.Model
 	}
-	up, p := c.g.choose(&c.rt, c.r.Header.Get("X-Icyloom-Upstream"), field, model)
-	if p != nil {
+	var p *problem
+	if c.rest, p = c.g.choose(c.few[:0], &c.rt, c.r.Header.Get("X-Icyloom-Upstream"), field, model); p != nil {
 		return p
 	}
-	c.up, c.ev.Upstream = up, up.Name
+	c.rest, c.trusted = entrust(c.rest)
+	c.up, c.ev.Upstream = c.rest[0], c.rest[0].Name
 	return nil
 }
 
@@ -229,7 +254,7 @@ func (c *call) hit(a *cache.Answer) bool {
 	h["Age"] = []string{strconv.FormatInt(int64(age/time.Second), 10)}
 	h["Cache-Status"] = []string{"icyloom; hit; ttl=" + strconv.FormatInt(int64(a.Expires.Sub(c.g.opt.Now())/time.Second), 10)}
 	c.w.WriteHeader(http.StatusOK)
-	_, _ = c.w.Write(data) // a client that left is no failure of ours
+	c.last(data)
 	return true
 }
 

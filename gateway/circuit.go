@@ -16,6 +16,7 @@ type circuit struct {
 	failures int
 	opened   time.Time // zero: closed
 	trying   bool      // half open, and the one request is under way
+	half     bool      // half open, and that was told
 }
 
 // verdict is what a call says about its upstream.
@@ -45,6 +46,18 @@ func (c *circuit) allow(now time.Time) (ok, probe bool, wait time.Duration) {
 	return true, true, 0
 }
 
+// tries says that the request which tries goes out, and returns the circuit's new
+// state when it changed with that, "" otherwise.
+func (c *circuit) tries() (changed string, failures int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.half {
+		return "", c.failures
+	}
+	c.half = true
+	return CircuitHalfOpen, c.failures
+}
+
 // done takes the verdict of a call that allow let go, and returns the circuit's
 // new state when it changed, "" otherwise.
 func (c *circuit) done(v verdict, probe bool, now time.Time) (changed string, failures int) {
@@ -56,7 +69,7 @@ func (c *circuit) done(v verdict, probe bool, now time.Time) (changed string, fa
 	switch {
 	case v == verdictGood && (probe || c.opened.IsZero()):
 		wasOpen := !c.opened.IsZero()
-		c.failures, c.opened = 0, time.Time{}
+		c.failures, c.opened, c.half = 0, time.Time{}, false
 		if wasOpen {
 			changed = CircuitClosed
 		}
@@ -64,7 +77,7 @@ func (c *circuit) done(v verdict, probe bool, now time.Time) (changed string, fa
 		c.failures++
 		switch {
 		case probe:
-			c.opened = now
+			c.opened, c.half = now, false
 			changed = CircuitOpen
 		case c.opened.IsZero() && c.limit > 0 && c.failures >= c.limit:
 			c.opened = now

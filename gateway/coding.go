@@ -59,6 +59,11 @@ func decodes(encoding string) bool {
 // decode undoes a Content-Encoding, which may list several. What would be larger
 // than limit is errTooLarge.
 func decode(encoding string, body []byte, limit int64) (*buffer, error) {
+	return decodeVia(encoding, body, limit, func(r io.Reader) io.Reader { return r })
+}
+
+// decodeVia is decode with all that comes out of a decoder read through via.
+func decodeVia(encoding string, body []byte, limit int64, via func(io.Reader) io.Reader) (*buffer, error) {
 	codings := strings.Split(encoding, ",")
 	if len(codings) > 3 {
 		return nil, errCoding
@@ -68,7 +73,7 @@ func decode(encoding string, body []byte, limit int64) (*buffer, error) {
 		if c := strings.TrimSpace(codings[i]); c == "" || strings.EqualFold(c, "identity") {
 			continue
 		}
-		next, err := decodeOne(codings[i], body, limit)
+		next, err := decodeOne(codings[i], body, limit, via)
 		if out != nil {
 			out.release()
 		}
@@ -84,14 +89,14 @@ func decode(encoding string, body []byte, limit int64) (*buffer, error) {
 	return out, nil
 }
 
-func decodeOne(coding string, body []byte, limit int64) (*buffer, error) {
+func decodeOne(coding string, body []byte, limit int64, via func(io.Reader) io.Reader) (*buffer, error) {
 	r, done, err := decoder(coding, &slice{b: body})
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	b := newBuffer()
-	if err := b.readAll(r, limit); err != nil {
+	if err := b.readAll(via(r), limit); err != nil {
 		b.release()
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/icyloom/icyloom/events"
@@ -16,8 +17,6 @@ type exchange struct {
 	*call
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	// watched cancels the call when the upstream stalls.
-	watched watched
 	// probe: the circuit is half open and this request tries it.
 	probe, settled bool
 	injected       bool // usage was asked for on the client's behalf
@@ -26,42 +25,16 @@ type exchange struct {
 	header         http.Header
 	received       int64     // bytes of the upstream's answer
 	shown          time.Time // when the feed was told last
-}
 
-var errStalled = errors.New("gateway: the upstream stalled")
-
-// forward lets the upstream answer.
-func (c *call) forward() {
-	ok, probe, wait := c.up.circuit.allow(c.g.opt.Now())
-	if !ok {
-		c.fail(&problem{
-			status: http.StatusServiceUnavailable, typ: "upstream", word: "circuit_open", retry: wait,
-			text: "upstream " + c.up.Name + " failed repeatedly and is left alone for a while: try again later, or choose another one",
-		})
-		return
-	}
-	x := &exchange{call: c, probe: probe}
-	x.ctx, x.cancel = context.WithCancelCause(c.r.Context())
-	defer x.cancel(nil)
-	c.g.dog.watch(&x.watched, c.g.opt.FirstByteTimeout, func() { x.cancel(errStalled) })
-	defer c.g.dog.forget(&x.watched)
-	c.up.inFlight.Add(1)
-	defer c.up.inFlight.Add(-1)
-	defer x.settle(verdictNeutral, "") // unless it was settled before
-	resp, err := x.send()
-	if err != nil {
-		x.broke(err, protocol.Facts{}, nil)
-		return
-	}
-	defer resp.Body.Close()
-	x.relay(resp)
+	reached atomic.Bool // some of the request may have left; kept only where it matters
+	next    turn        // who is asked instead
 }
 
 // send calls the upstream. An upstream that refuses a request for usage which
 // the client did not make is asked again without it, once.
 func (x *exchange) send() (*http.Response, error) {
 	x.header = requestHeader(x.r.Header)
-	x.up.authorize(x.header)
+	x.up.authorize(x.header, x.trusted == x.up)
 	ask := x.rt.api == events.APIChat && x.req != nil && x.req.Stream && !x.up.refusesUsage.Load()
 	resp, err := x.attempt(ask)
 	if err != nil || !x.injected || resp.StatusCode != http.StatusBadRequest && resp.StatusCode != http.StatusUnprocessableEntity {
@@ -101,9 +74,12 @@ func (x *exchange) attempt(askUsage bool) (*http.Response, error) {
 		defer out.sent()
 		ctx = out.attach(ctx, req)
 	}
+	if len(x.rest) > 0 {
+		ctx = x.trace(ctx)
+	}
 	x.ev.Attempt++
 	x.up.requests.Add(1)
-	return x.g.transport.RoundTrip(req.WithContext(ctx))
+	return x.up.transport.RoundTrip(req.WithContext(ctx))
 }
 
 // relay gives the upstream's answer to the client.
@@ -111,6 +87,13 @@ func (x *exchange) relay(resp *http.Response) {
 	x.ev.Status = resp.StatusCode
 	if x.probe {
 		x.settle(verdictOf(resp.StatusCode), "upstream_status")
+	}
+	if refuses(resp.StatusCode) {
+		x.settle(verdictOf(resp.StatusCode), "upstream_status")
+		x.up.rest(x.g.opt.Now(), resp)
+		if x.giveWay("upstream_status") {
+			return
+		}
 	}
 	stream := isStream(resp.Header)
 	switch {
@@ -129,10 +112,10 @@ func isStream(h http.Header) bool {
 }
 
 // verdictOf is what a status says about an upstream. 429 is between the client
-// and its quota.
+// and its quota, and 501 about one endpoint.
 func verdictOf(status int) verdict {
 	switch {
-	case status >= 500:
+	case status >= 500 && status != http.StatusNotImplemented:
 		return verdictBad
 	case status == http.StatusTooManyRequests:
 		return verdictNeutral
@@ -148,31 +131,10 @@ func (x *exchange) progress(content bool) {
 		x.ev.TTFTUS = &us
 	}
 	if x.began {
-		x.g.dog.again(&x.watched, x.g.opt.ChunkTimeout)
+		x.g.dog.set(&x.watched, stageUpstream, x.g.opt.ChunkTimeout)
 	} else {
-		x.g.dog.again(&x.watched, x.g.opt.FirstByteTimeout)
+		x.g.dog.set(&x.watched, stageUpstream, x.g.opt.FirstByteTimeout)
 	}
-}
-
-// put writes to the client. While that takes its time, the upstream's stands
-// still: one who waits to be read has not stalled.
-func (x *exchange) put(b []byte) error {
-	left := x.g.dog.pause(&x.watched)
-	defer x.g.dog.again(&x.watched, left)
-	if _, err := x.w.Write(b); err != nil {
-		return errClient
-	}
-	return nil
-}
-
-// flush sends what was put, likewise.
-func (x *exchange) flush() error {
-	left := x.g.dog.pause(&x.watched)
-	defer x.g.dog.again(&x.watched, left)
-	if http.NewResponseController(x.w).Flush() != nil {
-		return errClient
-	}
-	return nil
 }
 
 // sendHead sends the answer's header. size is the body's, -1 unknown.
@@ -233,13 +195,21 @@ func (x *exchange) broke(err error, f protocol.Facts, mend func(typ, text string
 			x.ev.Status = 0
 		}
 		x.settle(verdictNeutral, "")
-		x.leave(events.OutcomeClientClosed, "", f)
+		word := ""
+		if x.slow.Load() {
+			word = "client_timeout"
+		}
+		x.leave(events.OutcomeClientClosed, word, f)
 		return
 	}
 	word, typ, status, text := x.diagnose(err)
 	x.settle(verdictBad, word)
 	x.g.opt.Logger.Warn("an upstream failed", "upstream", x.up.Name, "event", x.id, "error", word, "err", err)
+	if x.up.pool != nil {
+		x.up.pool.drain()
+	}
 	switch {
+	case !x.sentHead && x.mayLeave() && x.giveWay(word):
 	case !x.sentHead && x.ev.Status == 0:
 		x.fail(&problem{status: status, typ: typ, word: word, text: text})
 	case !x.sentHead:
@@ -251,7 +221,7 @@ func (x *exchange) broke(err error, f protocol.Facts, mend func(typ, text string
 		end := mend(typ, text)
 		x.ev.ResponseBytes += int64(len(end))
 		x.leave(events.OutcomeCut, word, f)
-		_, _ = x.w.Write(end)
+		x.last(end)
 	}
 }
 

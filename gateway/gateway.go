@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/icyloom/icyloom/events"
 	"github.com/icyloom/icyloom/gateway/cache"
-	"github.com/icyloom/icyloom/gateway/internal/direct"
 	"github.com/icyloom/icyloom/gateway/internal/streak"
 )
 
@@ -30,9 +28,8 @@ type Gateway struct {
 	byPriority []*upstream
 	store      *cache.Store
 	ids        *events.IDs
-	transport  http.RoundTripper
-	own        *direct.Transport // nil when the transport is the caller's
 	dog        *watchdog
+	room       room // for request bodies
 	since      time.Time
 	lost       atomic.Int64 // events the log did not take
 	unbooked   streak.Streak
@@ -49,7 +46,7 @@ func New(o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{opt: o, ids: events.NewIDs(o.Now, nil), since: o.Now(), idle: make(chan struct{}), transport: o.Transport}
+	g := &Gateway{opt: o, ids: events.NewIDs(o.Now, nil), since: o.Now(), idle: make(chan struct{}), room: room{limit: o.MaxInFlightBytes}}
 	if o.Cache.Scope == cache.ScopeCredential {
 		g.secret = o.Cache.Secret
 	}
@@ -63,32 +60,8 @@ func New(o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.dog = newWatchdog(min(o.FirstByteTimeout, o.ChunkTimeout))
-	if g.transport == nil {
-		g.own = newTransport()
-		g.transport = g.own
-	}
+	g.dog = newWatchdog(min(o.FirstByteTimeout, o.ChunkTimeout, o.ClientTimeout))
 	return g, nil
-}
-
-// newTransport returns a transport for many calls to few hosts. It leaves
-// content codings alone.
-func newTransport() *direct.Transport {
-	dialer := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
-	base := &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           dialer.DialContext,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ForceAttemptHTTP2:     true,
-		MaxIdleConns:          1024,
-		MaxIdleConnsPerHost:   256,
-		IdleConnTimeout:       90 * time.Second,
-		ExpectContinueTimeout: time.Second,
-		DisableCompression:    true,
-		WriteBufferSize:       128 << 10, // a coding agent's body in one piece,
-		ReadBufferSize:        16 << 10,
-	}
-	return &direct.Transport{Base: base, Dial: dialer.DialContext, Proxy: http.ProxyFromEnvironment}
 }
 
 // ServeHTTP answers one request. It panics with http.ErrAbortHandler when an
@@ -109,6 +82,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer g.leave()
 	c := &call{g: g, w: w, r: r, rt: rt, start: g.opt.Now(), id: g.ids.Next()}
+	g.dog.watch(&c.watched, c.expire)
+	defer g.dog.forget(&c.watched)
 	if isUpgrade(r.Header) {
 		c.fail(&problem{status: http.StatusUpgradeRequired, typ: "invalid_request", word: "upgrade", text: "protocol upgrades (WebSocket) are not offered here: use plain HTTP, with server-sent events for streams"})
 		return
@@ -192,6 +167,7 @@ func (g *Gateway) State() State {
 	g.mu.Lock()
 	s.InFlight = g.inFlight
 	g.mu.Unlock()
+	s.BodyBytes, s.BodyLimit = g.room.used.Load(), g.room.limit
 	hot, known, dropped := g.store.Stats()
 	s.Cache = CacheState{
 		Match: string(g.opt.Cache.Match), Scope: string(g.opt.Cache.Scope), TTLMS: g.opt.Cache.TTL.Milliseconds(),
@@ -250,8 +226,10 @@ func (g *Gateway) Close(ctx context.Context) error {
 	if first {
 		g.dog.close()
 	}
-	if g.own != nil {
-		g.own.CloseIdleConnections()
+	for _, u := range g.upstreams {
+		if u.pool != nil {
+			u.pool.CloseIdleConnections()
+		}
 	}
 	return err
 }

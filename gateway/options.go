@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,8 @@ const (
 	DefaultReset            = 30 * time.Second
 	DefaultTTL              = 24 * time.Hour
 	DefaultHotBytes         = 64 << 20
+	DefaultClientTimeout    = 5 * time.Minute
+	DefaultMaxInFlightBytes = 1 << 30
 )
 
 // Family is the protocol family an upstream speaks.
@@ -33,6 +36,32 @@ type Family string
 const (
 	FamilyOpenAI    Family = "openai"    // chat completions, responses, embeddings, models
 	FamilyAnthropic Family = "anthropic" // messages, count_tokens
+)
+
+// Auth is where an upstream's own key goes.
+type Auth string
+
+// The places.
+const (
+	AuthBearer  Auth = "bearer"    // Authorization: Bearer
+	AuthXAPIKey Auth = "x-api-key" // x-api-key
+	AuthNone    Auth = "none"      // it needs none; one that is given goes as bearer
+)
+
+// Failover says when another upstream that offers the model is asked instead.
+// Never once the client has a byte of an answer, and never after a choice by name.
+type Failover string
+
+// The rules.
+const (
+	// FailoverOff: never; the first one's answer is the client's, whatever it is.
+	FailoverOff Failover = "off"
+	// FailoverSafe: when the request did not reach the first one, or was refused
+	// with a status that says so (408, 429, 5xx). Nothing is generated twice.
+	FailoverSafe Failover = "safe"
+	// FailoverAlways: also when the first one took the request and then stalled or
+	// broke off. It may still work on it, and bill for it.
+	FailoverAlways Failover = "always"
 )
 
 // Options of New. Only Log is required; a zero field takes the default named
@@ -56,7 +85,15 @@ type Options struct {
 	// first byte of content, ChunkTimeout how long between two pieces of it
 	// (120 s, 60 s). Comments of a stream are not content.
 	FirstByteTimeout, ChunkTimeout time.Duration
-	Breaker                        Breaker
+	// ClientTimeout is how long a client may take to send its body, and then to
+	// take each piece of its answer (5 min).
+	ClientTimeout time.Duration
+	// MaxInFlightBytes bounds the request bodies of all requests under way, as
+	// sent and as decoded (1 GiB). What comes on top is answered with 503.
+	MaxInFlightBytes int64
+	Breaker          Breaker
+	// Failover between upstreams that offer the same model (safe).
+	Failover Failover
 	// Prices prices usage; nil: no event has a cost.
 	Prices *pricing.Table
 	// Observe is told of every call once its event is appended, or lost, and before
@@ -70,7 +107,9 @@ type Options struct {
 	Now func() time.Time
 	// Logger takes what an operator should see (discarded).
 	Logger *slog.Logger
-	// Transport calls upstreams. nil: one of the gateway's own, which Close shuts.
+	// Transport calls upstreams. nil: one of the gateway's own for each, which Close
+	// shuts. It reports what it writes through httptrace, as net/http's does: a
+	// request that it reports nothing of counts as not sent.
 	Transport http.RoundTripper
 }
 
@@ -82,14 +121,20 @@ type Upstream struct {
 	// BaseURL is http or https, without query; it may end in /v1 or not.
 	BaseURL string
 	Family  Family
+	// Also are further families whose requests it answers at the same base URL.
+	Also []Family
 	// Priority decides between upstreams that offer the same model: 1 is asked
 	// before 2, and 0 counts as last.
 	Priority int
 	// Models are patterns of the models it offers; * stands for any run of
 	// characters, ? for one.
 	Models []string
-	// APIKey replaces the client's credentials; "" passes them through.
+	// APIKey replaces the client's credentials; "" passes them through, unless
+	// they are for another upstream that offers the same model.
 	APIKey string
+	// Auth is where APIKey goes (x-api-key for anthropic, else bearer). With none
+	// the upstream may take another one's place without having a key.
+	Auth Auth
 }
 
 // Breaker says when an upstream is left alone.
@@ -146,6 +191,9 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.MaxBodyBytes, DefaultMaxBodyBytes)
 	setDefault(&o.FirstByteTimeout, DefaultFirstByteTimeout)
 	setDefault(&o.ChunkTimeout, DefaultChunkTimeout)
+	setDefault(&o.ClientTimeout, DefaultClientTimeout)
+	setDefault(&o.MaxInFlightBytes, DefaultMaxInFlightBytes)
+	setDefault(&o.Failover, FailoverSafe)
 	setDefault(&o.Breaker.Failures, DefaultFailures)
 	setDefault(&o.Breaker.Reset, DefaultReset)
 	setDefault(&o.Cache.TTL, DefaultTTL)
@@ -158,8 +206,11 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.MaxBodyBytes < 0 || o.FirstByteTimeout < 0 || o.ChunkTimeout < 0 || o.Breaker.Reset < 0 || o.Cache.TTL < 0 || o.Cache.HotBytes < 0 {
+	if o.ClientTimeout < 0 || o.MaxInFlightBytes < 0 || o.MaxBodyBytes < 0 || o.FirstByteTimeout < 0 || o.ChunkTimeout < 0 || o.Breaker.Reset < 0 || o.Cache.TTL < 0 || o.Cache.HotBytes < 0 {
 		faults = append(faults, errors.New("gateway: a limit or duration is negative"))
+	}
+	if o.Failover != FailoverOff && o.Failover != FailoverSafe && o.Failover != FailoverAlways {
+		faults = append(faults, fmt.Errorf("gateway: failover %q is unknown: use off, safe or always", o.Failover))
 	}
 	faults = append(faults, o.Cache.check(), o.checkUpstreams())
 	return o, errors.Join(faults...)
@@ -193,20 +244,23 @@ func (c CacheOptions) check() error {
 
 func (o Options) checkUpstreams() error {
 	var faults []error
-	seen := map[string]bool{}
+	seen := map[string]Upstream{}
 	for _, u := range o.Upstreams {
 		faults = append(faults, u.check())
-		if seen[u.Name] {
+		if _, twice := seen[u.Name]; twice {
 			faults = append(faults, fmt.Errorf("gateway: upstream %q is given twice", u.Name))
 		}
-		seen[u.Name] = true
+		seen[u.Name] = u
 	}
 	for family, name := range o.Defaults {
-		if family != FamilyOpenAI && family != FamilyAnthropic {
+		u, exists := seen[name]
+		switch {
+		case !isFamily(family):
 			faults = append(faults, fmt.Errorf("gateway: default for unknown family %q: use openai or anthropic", family))
-		}
-		if !seen[name] {
+		case !exists:
 			faults = append(faults, fmt.Errorf("gateway: the default upstream %q of family %s is not configured", name, family))
+		case !u.speaks(family):
+			faults = append(faults, fmt.Errorf("gateway: the default upstream %q does not speak %s: add it to the upstream's also, if it does", name, family))
 		}
 	}
 	return errors.Join(faults...)
@@ -222,10 +276,17 @@ func (u Upstream) check() error {
 		return fmt.Errorf("gateway: upstream %s: base_url must be an http or https URL with a host", u.Name)
 	case base.RawQuery != "" || base.Fragment != "" || base.User != nil:
 		return fmt.Errorf("gateway: upstream %s: base_url must not have a query, a fragment or credentials", u.Name)
-	case u.Family != FamilyOpenAI && u.Family != FamilyAnthropic:
-		return fmt.Errorf("gateway: upstream %s: family %q is unknown: use openai or anthropic", u.Name, u.Family)
+	case !isFamily(u.Family) || slices.ContainsFunc(u.Also, func(f Family) bool { return !isFamily(f) }):
+		return fmt.Errorf("gateway: upstream %s: family %q, also %q: use openai or anthropic", u.Name, u.Family, u.Also)
+	case u.Auth != "" && u.Auth != AuthBearer && u.Auth != AuthXAPIKey && u.Auth != AuthNone:
+		return fmt.Errorf("gateway: upstream %s: auth %q is unknown: use bearer, x-api-key or none", u.Name, u.Auth)
 	case strings.ContainsAny(u.APIKey, "\r\n\x00"):
 		return fmt.Errorf("gateway: upstream %s: the API key holds a line break", u.Name)
 	}
 	return nil
 }
+
+func isFamily(f Family) bool { return f == FamilyOpenAI || f == FamilyAnthropic }
+
+// speaks tells whether requests of a family may go to the upstream unnamed.
+func (u Upstream) speaks(f Family) bool { return u.Family == f || slices.Contains(u.Also, f) }

@@ -16,6 +16,7 @@ type problem struct {
 	word   string // for the event
 	text   string // one sentence, with the fix
 	retry  time.Duration
+	unread bool // the request's body was not read to its end
 	// outcome is error unless set.
 	outcome events.Outcome
 }
@@ -37,19 +38,33 @@ func (c *call) fail(p *problem) {
 	if p.retry > 0 {
 		h["Retry-After"] = []string{strconv.FormatInt(int64((p.retry+time.Second-1)/time.Second), 10)}
 	}
-	if p.status == http.StatusRequestEntityTooLarge {
+	if p.unread {
 		h["Connection"] = []string{"close"} // the rest of the body is not read
 	}
 	c.w.WriteHeader(p.status)
 	if c.r.Method != http.MethodHead {
-		_, _ = c.w.Write(body)
+		c.last(body)
 	}
 }
 
 func (g *Gateway) tooLarge() *problem {
 	return &problem{
-		status: http.StatusRequestEntityTooLarge, typ: "too_large", word: "too_large",
+		status: http.StatusRequestEntityTooLarge, typ: "too_large", word: "too_large", unread: true,
 		text: fmt.Sprintf("the request body is over the limit of %d bytes: raise gateway.max_body_bytes", g.opt.MaxBodyBytes),
+	}
+}
+
+func (g *Gateway) noRoom() *problem {
+	return &problem{
+		status: http.StatusServiceUnavailable, typ: "rate_limit", word: "busy", unread: true, retry: time.Second,
+		text: fmt.Sprintf("the bodies of all requests under way are over the limit of %d bytes: try again, or raise gateway.max_inflight_bytes", g.room.limit),
+	}
+}
+
+func (g *Gateway) tooSlow() *problem {
+	return &problem{
+		status: http.StatusRequestTimeout, typ: "timeout", word: "client_timeout", unread: true,
+		text: fmt.Sprintf("the request body did not arrive within %s: raise gateway.client_timeout if it needs longer", g.opt.ClientTimeout),
 	}
 }
 

@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/icyloom/icyloom/events"
@@ -87,15 +88,16 @@ func dotted(path string) bool {
 	return strings.Contains(path, "/../") || strings.HasSuffix(path, "/..")
 }
 
-// choose finds the upstream of a request: the one the path names, the header,
-// the body, the model, or the default of the API's family.
-func (g *Gateway) choose(rt *route, header, field, model string) (*upstream, *problem) {
+// choose appends to list the upstreams of a request in the order they are asked:
+// the one that the path names, the header or the body, which may speak any
+// family; those that offer the model; or the default of the API's family.
+func (g *Gateway) choose(list []*upstream, rt *route, header, field, model string) ([]*upstream, *problem) {
 	for _, name := range []string{rt.prefix, header, field} {
 		if name == "" {
 			continue
 		}
 		if u := g.byName[name]; u != nil {
-			return u, nil
+			return append(list, u), nil
 		}
 		return nil, &problem{
 			status: http.StatusNotFound, typ: "not_found", word: "unknown_upstream",
@@ -105,19 +107,48 @@ func (g *Gateway) choose(rt *route, header, field, model string) (*upstream, *pr
 	family := rt.family()
 	if model != "" {
 		for _, u := range g.byPriority {
-			if u.Family == family && u.offers(model) {
-				return u, nil
+			if u.speaks(family) && u.offers(model) {
+				if list = append(list, u); g.opt.Failover == FailoverOff {
+					break
+				}
 			}
 		}
 	}
+	if len(list) > 0 {
+		return list, nil
+	}
 	if u := g.byName[g.opt.Defaults[family]]; u != nil {
-		return u, nil
+		return append(list, u), nil
 	}
 	return nil, &problem{
 		status: http.StatusBadRequest, typ: "invalid_request", word: "no_upstream",
 		text: fmt.Sprintf("no upstream is chosen for model %q: name one as the first part of the path, in the header X-Icyloom-Upstream or in gateway.defaults.%s; %s",
 			clip(model, 128), family, g.upstreamList()),
 	}
+}
+
+// entrust finds the upstream among several that the client's credentials are for,
+// which are those of one service and not to be shown to another: the first that
+// needs them, else the first without a key of its own. The others that need some
+// are out of the question.
+func entrust(list []*upstream) (able []*upstream, trusted *upstream) {
+	if len(list) == 1 {
+		return list, list[0]
+	}
+	able = list[:0]
+	for _, u := range list {
+		switch {
+		case u.needsTheirs() && trusted != nil:
+			continue
+		case u.needsTheirs():
+			trusted = u
+		}
+		able = append(able, u)
+	}
+	if i := slices.IndexFunc(able, func(u *upstream) bool { return u.APIKey == "" }); trusted == nil && i >= 0 {
+		trusted = able[i]
+	}
+	return able, trusted
 }
 
 func (g *Gateway) upstreamList() string {

@@ -11,10 +11,13 @@ const (
 
 // State is what GET /state shows, as of now.
 type State struct {
-	Status    string          `json:"status"` // ok or degraded
-	Detail    string          `json:"detail,omitempty"`
-	Since     time.Time       `json:"since"` // when the gateway was made
-	InFlight  int64           `json:"in_flight"`
+	Status   string    `json:"status"` // ok or degraded
+	Detail   string    `json:"detail,omitempty"`
+	Since    time.Time `json:"since"` // when the gateway was made
+	InFlight int64     `json:"in_flight"`
+	// BodyBytes are the request bodies of those, of BodyLimit at most.
+	BodyBytes int64           `json:"body_bytes"`
+	BodyLimit int64           `json:"body_limit_bytes"`
 	Upstreams []UpstreamState `json:"upstreams"`
 	Cache     CacheState      `json:"cache"`
 	// EventsLost counts events that the log did not take since the start.
@@ -25,6 +28,7 @@ type State struct {
 type UpstreamState struct {
 	Name    string   `json:"name"`
 	Family  Family   `json:"family"`
+	Also    []Family `json:"also,omitempty"`
 	BaseURL string   `json:"base_url"`
 	Models  []string `json:"models,omitempty"`
 	// Default lists the families whose default it is.
@@ -33,9 +37,16 @@ type UpstreamState struct {
 	Circuit  string   `json:"circuit"`
 	Failures int      `json:"failures"` // in a row
 	// RetryAt is when an open circuit lets one request try.
-	RetryAt  *time.Time `json:"retry_at,omitempty"`
-	InFlight int64      `json:"in_flight"`
-	Requests int64      `json:"requests"` // calls made since the start
+	RetryAt *time.Time `json:"retry_at,omitempty"`
+	// RestsUntil is when it wants the next request, which those with another choice
+	// heed.
+	RestsUntil *time.Time `json:"rests_until,omitempty"`
+	InFlight   int64      `json:"in_flight"`
+	// Idle counts connections over plain HTTP that wait for a request, Drained how
+	// often all connections were given up because one had failed.
+	Idle     int   `json:"idle"`
+	Drained  int64 `json:"drained,omitempty"`
+	Requests int64 `json:"requests"` // calls made since the start
 	// LastStatus is the latest answer's HTTP status, 0 when there was none.
 	LastStatus int        `json:"last_status,omitempty"`
 	LastAt     *time.Time `json:"last_at,omitempty"`

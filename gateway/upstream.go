@@ -5,10 +5,13 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/icyloom/icyloom/gateway/cache"
 )
 
 // upstream is an Upstream at work.
@@ -16,11 +19,15 @@ type upstream struct {
 	Upstream
 	base     *url.URL
 	defaults []Family
-	// refusesUsage is set once it refused a request for usage in streams.
-	refusesUsage atomic.Bool
+	// refusesUsage is set once it refused a request for usage in streams, and
+	// countsNone once it showed that it does not count tokens.
+	refusesUsage, countsNone atomic.Bool
 
 	inFlight, requests atomic.Int64
 	circuit            circuit
+	rested             atomic.Int64 // until when it wants to be left alone, in Unix nanoseconds
+	transport          http.RoundTripper
+	pool               *pool // nil when the transport is the caller's
 
 	mu          sync.Mutex
 	lastStatus  int
@@ -37,7 +44,11 @@ func newUpstreams(o Options) ([]*upstream, map[string]*upstream, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		up := &upstream{Upstream: u, base: base, circuit: circuit{limit: o.Breaker.Failures, reset: o.Breaker.Reset}}
+		up := &upstream{Upstream: u, base: base, transport: o.Transport, circuit: circuit{limit: o.Breaker.Failures, reset: o.Breaker.Reset}}
+		if up.transport == nil {
+			up.pool = newPool()
+			up.transport = up.pool
+		}
 		for _, f := range []Family{FamilyOpenAI, FamilyAnthropic} {
 			if o.Defaults[f] == u.Name {
 				up.defaults = append(up.defaults, f)
@@ -128,19 +139,65 @@ var accountHeaders = []string{
 	"Openai-Organization", "Openai-Project", "Chatgpt-Account-Id",
 }
 
-// authorize puts the upstream's own key in the place of the client's.
-func (u *upstream) authorize(h http.Header) {
-	if u.APIKey == "" {
+// authorize puts the upstream's own key in the place of the client's. theirs: the
+// client's credentials are for this upstream; for another one they are taken out,
+// whatever they are called.
+func (u *upstream) authorize(h http.Header, theirs bool) {
+	if u.APIKey == "" && theirs {
 		return
 	}
 	for _, name := range accountHeaders {
 		delete(h, name)
 	}
-	if u.Family == FamilyAnthropic {
+	switch {
+	case u.APIKey == "":
+		for name := range h {
+			if cache.NamesCaller(name) {
+				delete(h, name)
+			}
+		}
+	case u.Auth == AuthXAPIKey || u.Auth == "" && u.Family == FamilyAnthropic:
 		h["X-Api-Key"] = []string{u.APIKey}
-		return
+	default:
+		h["Authorization"] = []string{"Bearer " + u.APIKey}
 	}
-	h["Authorization"] = []string{"Bearer " + u.APIKey}
+}
+
+// needsTheirs tells whether it can do nothing without a client's credentials.
+func (u *upstream) needsTheirs() bool { return u.APIKey == "" && u.Auth != AuthNone }
+
+// rests tells whether it wants to be left alone by those who have a choice.
+func (u *upstream) rests(now time.Time) bool {
+	until := u.rested.Load()
+	return until != 0 && now.UnixNano() < until
+}
+
+// The bounds of a rest that an upstream asks for.
+const minRest, maxRest = time.Second, 5 * time.Minute
+
+// rest notes when an upstream that refused a request wants the next one. Without a
+// word about that, 429 means a moment, and anything else nothing.
+func (u *upstream) rest(now time.Time, resp *http.Response) {
+	wait, said := retryAfter(resp.Header, now)
+	if said || resp.StatusCode == http.StatusTooManyRequests {
+		u.rested.Store(now.Add(min(max(wait, minRest), maxRest)).UnixNano())
+	}
+}
+
+// retryAfter reads when to try again: in seconds or as a date, or OpenAI's form
+// in milliseconds.
+func retryAfter(h http.Header, now time.Time) (wait time.Duration, said bool) {
+	if ms, err := strconv.ParseInt(h.Get("Retry-After-Ms"), 10, 32); err == nil {
+		return time.Duration(ms) * time.Millisecond, true
+	}
+	v := h.Get("Retry-After")
+	if s, err := strconv.ParseInt(v, 10, 32); err == nil {
+		return time.Duration(s) * time.Second, true
+	}
+	if at, err := http.ParseTime(v); err == nil {
+		return at.Sub(now), true
+	}
+	return 0, false
 }
 
 // note keeps what the latest call came to, for State.
@@ -159,7 +216,7 @@ func (u *upstream) note(at time.Time, status int, failure string) {
 func (u *upstream) state(now time.Time) UpstreamState {
 	u.mu.Lock()
 	s := UpstreamState{
-		Name: u.Name, Family: u.Family, BaseURL: u.BaseURL, Models: u.Models, Default: u.defaults, OwnKey: u.APIKey != "",
+		Name: u.Name, Family: u.Family, Also: u.Also, BaseURL: u.BaseURL, Models: u.Models, Default: u.defaults, OwnKey: u.APIKey != "",
 		InFlight: u.inFlight.Load(), Requests: u.requests.Load(), LastStatus: u.lastStatus, LastError: u.lastError,
 		LastAt: known(u.lastAt), LastErrorAt: known(u.lastErrorAt),
 	}
@@ -167,6 +224,12 @@ func (u *upstream) state(now time.Time) UpstreamState {
 	var retry time.Time
 	s.Circuit, s.Failures, retry = u.circuit.state(now)
 	s.RetryAt = known(retry)
+	if u.rests(now) {
+		s.RestsUntil = known(time.Unix(0, u.rested.Load()))
+	}
+	if u.pool != nil {
+		s.Idle, s.Drained = u.pool.Idle(), u.pool.drained.Load()
+	}
 	return s
 }
 

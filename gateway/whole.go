@@ -95,9 +95,7 @@ func (x *exchange) finishWhole(resp *http.Response, b []byte, sent int) {
 		}
 		x.sendHead(resp, size)
 	}
-	if len(b) > sent {
-		_, _ = x.w.Write(b[sent:])
-	}
+	x.last(b[sent:])
 }
 
 // facts reads what a whole answer says.
@@ -163,7 +161,7 @@ func (x *exchange) pass(resp *http.Response, first []byte) {
 			if !x.sentHead {
 				x.sendHead(resp, resp.ContentLength)
 			}
-			_, _ = x.w.Write(held[:holds])
+			x.last(held[:holds])
 			return
 		}
 		if err == io.EOF {

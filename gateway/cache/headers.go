@@ -16,6 +16,9 @@ const (
 	regardCaller        // it says who asks
 )
 
+// NamesCaller tells of a header, by its canonical name, whether it says who asks.
+func NamesCaller(name string) bool { return regardOf(name) == regardCaller }
+
 // regardOf judges a header by the words of its name, for there are as many names
 // as providers, and a key too many only costs a hit where one too few gives
 // somebody another's answer.

@@ -19,6 +19,7 @@ var errHeader = errors.New("direct: the answer's header is over 1 MiB")
 type conn struct {
 	t       *Transport
 	address string
+	era     int // of its transport, when it was made
 	nc      net.Conn
 	r       *bufio.Reader
 	w       *bufio.Writer
@@ -28,8 +29,8 @@ type conn struct {
 	since   time.Time // when it was put to the idle ones
 }
 
-func newConn(t *Transport, address string, nc net.Conn) *conn {
-	c := &conn{t: t, address: address, nc: nc}
+func newConn(t *Transport, address string, nc net.Conn, era int) *conn {
+	c := &conn{t: t, address: address, nc: nc, era: era}
 	c.r = bufio.NewReaderSize(budgeted{c}, 16<<10)
 	c.w = bufio.NewWriterSize(writer{c}, 16<<10)
 	return c

@@ -40,6 +40,7 @@ type Transport struct {
 
 	mu   sync.Mutex
 	idle map[string][]*conn // by host:port, the latest last
+	era  int                // connections of an earlier one are not used again
 }
 
 // errIdle: a connection that waited for its next request is gone.
@@ -126,7 +127,9 @@ func (t *Transport) conn(ctx context.Context, address string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newConn(t, address, nc), nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return newConn(t, address, nc, t.era), nil
 }
 
 func (t *Transport) take(address string) *conn {
@@ -153,6 +156,11 @@ func (t *Transport) put(c *conn) {
 		oldest = c.since.Add(-90 * time.Second)
 	}
 	t.mu.Lock()
+	if c.era != t.era {
+		t.mu.Unlock()
+		c.close()
+		return
+	}
 	if t.idle == nil {
 		t.idle = map[string][]*conn{}
 	}
@@ -169,9 +177,25 @@ func (t *Transport) put(c *conn) {
 	}
 }
 
+// Drain closes the connections that no request uses, and those in use at the end
+// of their answers, so that later requests dial.
+func (t *Transport) Drain() {
+	t.mu.Lock()
+	t.era++
+	t.mu.Unlock()
+	t.closeIdle()
+}
+
 // CloseIdleConnections closes what no request uses. Connections of answers that
 // are still read end with them.
 func (t *Transport) CloseIdleConnections() {
+	t.closeIdle()
+	if base, ok := t.Base.(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
+
+func (t *Transport) closeIdle() {
 	t.mu.Lock()
 	idle := t.idle
 	t.idle = nil
@@ -181,9 +205,16 @@ func (t *Transport) CloseIdleConnections() {
 			c.close()
 		}
 	}
-	if base, ok := t.Base.(interface{ CloseIdleConnections() }); ok {
-		base.CloseIdleConnections()
+}
+
+// Idle counts the connections that wait for a request.
+func (t *Transport) Idle() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, list := range t.idle {
+		n += len(list)
 	}
+	return n
 }
 
 // cause is why ctx ended, when it did: that is what broke the connection.
