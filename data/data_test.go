@@ -151,17 +151,19 @@ func TestUpstreams(t *testing.T) {
 	var table struct {
 		Version   string `json:"version"`
 		Upstreams []struct {
-			Name      string            `json:"name"`
-			Title     string            `json:"title"`
-			BaseURL   string            `json:"base_url"`
-			Family    string            `json:"family"`
-			Auth      string            `json:"auth"`
-			APIKeyEnv string            `json:"api_key_env"`
-			Models    []string          `json:"models"`
-			Quirks    []string          `json:"quirks"`
-			Fill      map[string]string `json:"fill"`
-			Source    string            `json:"source"`
-			AsOf      string            `json:"as_of"`
+			Name        string            `json:"name"`
+			Title       string            `json:"title"`
+			BaseURL     string            `json:"base_url"`
+			Family      string            `json:"family"`
+			Also        []string          `json:"also"`
+			Unversioned bool              `json:"unversioned"`
+			Auth        string            `json:"auth"`
+			APIKeyEnv   string            `json:"api_key_env"`
+			Models      []string          `json:"models"`
+			Quirks      []string          `json:"quirks"`
+			Fill        map[string]string `json:"fill"`
+			Source      string            `json:"source"`
+			AsOf        string            `json:"as_of"`
 		} `json:"upstreams"`
 	}
 	strict(t, Upstreams(), &table)
@@ -178,6 +180,11 @@ func TestUpstreams(t *testing.T) {
 		if !regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`).MatchString(u.APIKeyEnv) {
 			t.Errorf("%s: api_key_env %q", u.Name, u.APIKeyEnv)
 		}
+		for _, family := range u.Also {
+			if family == u.Family || !slices.Contains([]string{"openai", "anthropic"}, family) {
+				t.Errorf("%s: also %q", u.Name, family)
+			}
+		}
 		base := u.BaseURL
 		for hole, env := range u.Fill {
 			if !strings.Contains(base, "{"+hole+"}") || env == "" {
@@ -186,6 +193,9 @@ func TestUpstreams(t *testing.T) {
 			base = strings.ReplaceAll(base, "{"+hole+"}", "x")
 		}
 		checkBase(t, u.Name, base)
+		if at, _ := url.Parse(base); u.Unversioned != (at.Path == "") {
+			t.Errorf("%s: base_url %q, unversioned: %v", u.Name, base, u.Unversioned)
+		}
 		for _, glob := range u.Models {
 			if strings.Count(glob, "*") > 1 || strings.ContainsAny(glob, "[]?{} ") {
 				t.Errorf("%s: glob %q", u.Name, glob)

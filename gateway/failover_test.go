@@ -315,7 +315,7 @@ func TestRestAfter429(t *testing.T) {
 		{"Retry-After", "86400", 5 * time.Minute},
 		{"Retry-After", "0", time.Second},
 		{"Retry-After", "soon", time.Second},
-		{"Retry-After", start.Add(20*time.Second).UTC().Format(http.TimeFormat), 20 * time.Second},
+		{"Retry-After", start.Add(20 * time.Second).UTC().Format(http.TimeFormat), 20 * time.Second},
 		{"Retry-After-Ms", "2500", 2500 * time.Millisecond},
 		{"X", "", time.Second},
 	} {

@@ -121,6 +121,9 @@ type Upstream struct {
 	// BaseURL is http or https, without query; it may end in /v1 or not.
 	BaseURL string
 	Family  Family
+	// Unversioned: no /v1 is in its paths, though BaseURL has none that could stand
+	// for it.
+	Unversioned bool
 	// Also are further families whose requests it answers at the same base URL.
 	Also []Family
 	// Priority decides between upstreams that offer the same model: 1 is asked

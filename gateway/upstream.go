@@ -82,6 +82,9 @@ func (u *upstream) url(path, rawPath, query string) *url.URL {
 		rawPath = trimV1(rawPath)
 	}
 	out := &url.URL{Scheme: u.base.Scheme, Host: u.base.Host, Path: strings.TrimSuffix(u.base.Path, "/") + path, RawQuery: query}
+	if rawPath == "" && u.base.RawPath != "" {
+		rawPath = (&url.URL{Path: path}).EscapedPath()
+	}
 	if rawPath != "" {
 		out.RawPath = strings.TrimSuffix(u.base.EscapedPath(), "/") + rawPath
 	}
@@ -91,7 +94,7 @@ func (u *upstream) url(path, rawPath, query string) *url.URL {
 func (u *upstream) standsForV1() bool {
 	path := strings.TrimSuffix(u.base.Path, "/")
 	if path == "" {
-		return false
+		return u.Unversioned
 	}
 	last := path[strings.LastIndexByte(path, '/')+1:]
 	version := len(last) > 1 && last[0] == 'v' && last[1]-'0' <= 9

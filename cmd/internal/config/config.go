@@ -46,6 +46,12 @@ type Gateway struct {
 	FirstByteTimeout Duration `yaml:"first_byte_timeout"`
 	// How long an upstream may pause within an answer. Comments and pings do not count as progress.
 	ChunkTimeout Duration `yaml:"chunk_timeout"`
+	// How long a client may take to send its body, and then to take each piece of its answer.
+	ClientTimeout Duration `yaml:"client_timeout"`
+	// How much the request bodies of all requests under way may take together, in bytes (or as 1GiB). What comes on top gets a 503.
+	MaxInFlightBytes Bytes `yaml:"max_inflight_bytes"`
+	// When the next upstream that offers a model is asked instead: safe (the first one was not reached, or refused with 408, 429 or 5xx), always (also when it took the request and then stalled or broke off; it may still bill for it), off.
+	Failover string `yaml:"failover" enum:"safe,always,off"`
 	// When an upstream that keeps failing is left alone for a while.
 	Breaker Breaker `yaml:"breaker"`
 	// The upstream of an API family (openai, anthropic) when nothing else chose one; "": none.
@@ -66,12 +72,18 @@ type Upstream struct {
 	BaseURL string `yaml:"base_url"`
 	// The protocol it speaks: openai or anthropic.
 	Family string `yaml:"family" enum:"openai,anthropic"`
-	// Among several that match a model, the one with the lowest number is asked first.
+	// Whether its paths have no /v1 although base_url is a bare host: https://host/chat/completions.
+	Unversioned bool `yaml:"unversioned"`
+	// Further protocols it speaks at the same address.
+	Also []string `yaml:"also" enum:"openai,anthropic"`
+	// Among several that match a model, the one with the lowest number is asked first, and then the others that have a key of their own or need none.
 	Priority int `yaml:"priority"`
 	// The models it serves, as patterns such as gpt-*. Empty: only when it is asked for by name, or as a default.
 	Models []string `yaml:"models"`
 	// The environment variable that holds its key. Empty: the client's own credentials pass through.
 	APIKeyEnv string `yaml:"api_key_env"`
+	// Where that key goes: bearer, x-api-key, or none (it needs none; if one is given, it goes as bearer). Empty: as the protocol has it.
+	Auth string `yaml:"auth" enum:"bearer,x-api-key,none"`
 }
 
 // Cache is the section of the answer cache.
@@ -135,6 +147,9 @@ func Default(presets Presets) Config {
 			MaxBodyBytes:     64 << 20,
 			FirstByteTimeout: Duration(120 * time.Second),
 			ChunkTimeout:     Duration(60 * time.Second),
+			ClientTimeout:    Duration(5 * time.Minute),
+			MaxInFlightBytes: 1 << 30,
+			Failover:         "safe",
 			Breaker:          Breaker{Failures: 5, Reset: Duration(30 * time.Second)},
 			Defaults:         map[string]string{"openai": "openai", "anthropic": "anthropic"},
 		},

@@ -23,7 +23,7 @@ func presets(t testing.TB) config.Presets {
 		{"name": "anthropic", "base_url": "https://api.anthropic.com/v1", "family": "anthropic", "auth": "x-api-key", "models": ["claude-*"]},
 		{"name": "groq", "base_url": "https://api.groq.com/openai/v1", "family": "openai", "auth": "bearer"},
 		{"name": "filled", "base_url": "https://x.example/{account}/v1", "family": "openai", "auth": "bearer", "fill": {"account": "ACCOUNT"}},
-		{"name": "ollama", "base_url": "http://127.0.0.1:11434/v1", "family": "openai", "auth": "none"}]}`))
+		{"name": "ollama", "base_url": "http://127.0.0.1:11434/v1", "family": "openai", "also": ["anthropic"], "auth": "none"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,10 +78,10 @@ cache: {match: exact, ttl: 7d, keep_prompts: true}
 	want.Gateway.Defaults = map[string]string{"openai": "", "anthropic": ""} // nobody asked for them
 	want.Cache.Match, want.Cache.TTL, want.Cache.KeepPrompts = "exact", config.Duration(7*24*time.Hour), true
 	want.Upstreams = map[string]config.Upstream{
-		"ollama": {BaseURL: "http://127.0.0.1:11434/v1", Family: "openai"},
-		"groq":   {BaseURL: "https://api.groq.com/openai/v1", Family: "openai"},
-		"filled": {BaseURL: "https://x.example/a%2Fb/v1", Family: "openai"},
-		"mine":   {BaseURL: "http://10.0.0.1:80/v1", Family: "openai", Models: []string{"a*", "b"}, APIKeyEnv: "MINE"},
+		"ollama": {BaseURL: "http://127.0.0.1:11434/v1", Family: "openai", Also: []string{"anthropic"}, Auth: "none"},
+		"groq":   {BaseURL: "https://api.groq.com/openai/v1", Family: "openai", Auth: "bearer"},
+		"filled": {BaseURL: "https://x.example/a%2Fb/v1", Family: "openai", Auth: "bearer"},
+		"mine":   {BaseURL: "http://10.0.0.1:80/v1", Family: "openai", Models: []string{"a*", "b"}, APIKeyEnv: "MINE", Auth: "bearer"},
 	}
 	if d := cmp.Diff(want, c, cmpopts.IgnoreUnexported(config.Config{})); d != "" {
 		t.Error(d)
@@ -127,6 +127,8 @@ func TestFaults(t *testing.T) {
 		{"a variable that is not set", "upstreams:\n  openai: {api_key_env: NOPE}\n", []string{"line 2: upstreams.openai.api_key_env: names NOPE, which is not set; export NOPE"}},
 		{"a default that leads nowhere", "gateway:\n  defaults: {openai: grok}\n", []string{"line 2: gateway.defaults.openai: names \"grok\", which is not among the upstreams"}},
 		{"a family that is none", "gateway:\n  defaults: {google: openai}\n", []string{"gateway.defaults.google: is not an API family"}},
+		{"a default that does not speak it", "gateway:\n  defaults: {anthropic: groq}\nupstreams: {groq: {}}\n", []string{"line 2: gateway.defaults.anthropic: names \"groq\", which does not speak anthropic; add anthropic to upstreams.groq.also"}},
+		{"words of lists and failover", "gateway: {failover: sometimes, client_timeout: 0s, max_inflight_bytes: 0}\nupstreams:\n  groq: {also: [openai, gemini], auth: basic}\n", []string{"gateway.client_timeout: must", "gateway.failover: \"sometimes\" is not one of its values", "gateway.max_inflight_bytes: must", "line 3: upstreams.groq.also: \"gemini\"", "line 3: upstreams.groq.auth: \"basic\" is not"}},
 		{"NATS", "ledger: {nats: {url: 'http://x', creds: c}}\n", []string{"ledger.nats.url: is not the address"}},
 		{"readers of two NATS", "ledger: {nats: {url: 'nats://x:1', listen: '127.0.0.1:4222'}}\n", []string{"ledger.nats.listen: is set together"}},
 		{"readers from everywhere", "ledger: {nats: {listen: ':4222'}}\n", []string{"ledger.nats.listen: \":4222\" can be reached from other machines"}},

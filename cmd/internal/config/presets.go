@@ -10,10 +10,12 @@ import (
 // Preset is what a known LLM API's name stands for. The table's README says what
 // its further fields are for.
 type Preset struct {
-	Name    string   `json:"name"`
-	BaseURL string   `json:"base_url"`
-	Family  string   `json:"family"`
-	Models  []string `json:"models"`
+	Name        string   `json:"name"`
+	BaseURL     string   `json:"base_url"`
+	Family      string   `json:"family"`
+	Also        []string `json:"also"`
+	Unversioned bool     `json:"unversioned"`
+	Models      []string `json:"models"`
 	// Auth is where a key goes; none: it needs none. The customary variable of the
 	// key is never read on its own account: a key lying in the environment is not
 	// an instruction to spend it.
@@ -46,7 +48,7 @@ func (p Presets) Names() []string { return slices.Sorted(maps.Keys(p)) }
 // upstream is what `name: {}` means; zero for a name that is no preset.
 func (p Presets) upstream(name string) Upstream {
 	u := p[name]
-	return Upstream{BaseURL: u.BaseURL, Family: u.Family, Models: slices.Clone(u.Models)}
+	return Upstream{BaseURL: u.BaseURL, Family: u.Family, Unversioned: u.Unversioned, Also: slices.Clone(u.Also), Models: slices.Clone(u.Models), Auth: u.Auth}
 }
 
 // builtin is the set without a configuration: every API that needs no key, and

@@ -136,7 +136,11 @@ func schema(v reflect.Value, docs map[string]string) map[string]any {
 			s := schema(v.Field(i), docs)
 			s["description"] = docs[v.Type().Name()+"."+f.Name]
 			if words := f.Tag.Get("enum"); words != "" {
-				s["enum"] = strings.Split(words, ",")
+				if items, list := s["items"].(map[string]any); list {
+					items["enum"] = strings.Split(words, ",")
+				} else {
+					s["enum"] = strings.Split(words, ",")
+				}
 			}
 			props[f.Tag.Get("yaml")] = s
 		}

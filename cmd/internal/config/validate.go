@@ -30,6 +30,9 @@ func (d *decoder) check(c *Config, env func(string) string) {
 	d.positive("gateway.max_body_bytes", int64(g.MaxBodyBytes))
 	d.positive("gateway.first_byte_timeout", int64(g.FirstByteTimeout))
 	d.positive("gateway.chunk_timeout", int64(g.ChunkTimeout))
+	d.positive("gateway.client_timeout", int64(g.ClientTimeout))
+	d.positive("gateway.max_inflight_bytes", int64(g.MaxInFlightBytes))
+	d.enums("gateway", reflect.ValueOf(g))
 	d.positive("gateway.breaker.failures", int64(g.Breaker.Failures))
 	d.positive("gateway.breaker.reset", int64(g.Breaker.Reset))
 	d.positive("cache.ttl", int64(c.Cache.TTL))
@@ -74,8 +77,17 @@ func (d *decoder) enums(key string, section reflect.Value) {
 	for i := range section.NumField() {
 		f := section.Type().Field(i)
 		words := strings.Split(f.Tag.Get("enum"), ",")
-		if value := section.Field(i).String(); words[0] != "" && !slices.Contains(words, value) {
-			d.fault(join(key, f.Tag.Get("yaml")), fmt.Sprintf("%q is not one of its values", value), "write "+strings.Join(words, " or "))
+		if words[0] == "" {
+			continue
+		}
+		values := []string{section.Field(i).String()}
+		if f.Type.Kind() == reflect.Slice {
+			values, _ = section.Field(i).Interface().([]string)
+		}
+		for _, value := range values {
+			if !slices.Contains(words, value) {
+				d.fault(join(key, f.Tag.Get("yaml")), fmt.Sprintf("%q is not one of its values", value), "write "+strings.Join(words, " or "))
+			}
 		}
 	}
 }
@@ -107,7 +119,8 @@ func loopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || (err == nil && ip.IsLoopback())
 }
 
-// fill puts the values of a preset's variables into its address.
+// fill puts the values of a preset's variables into its address, and says what its
+// protocol leaves to be understood.
 func (d *decoder) fill(name string, u Upstream, env func(string) string) Upstream {
 	for hole, variable := range d.presets[name].Fill {
 		if !strings.Contains(u.BaseURL, "{"+hole+"}") {
@@ -119,6 +132,12 @@ func (d *decoder) fill(name string, u Upstream, env func(string) string) Upstrea
 			continue
 		}
 		u.BaseURL = strings.ReplaceAll(u.BaseURL, "{"+hole+"}", url.PathEscape(value))
+	}
+	if u.Auth == "" {
+		u.Auth = "bearer"
+		if u.Family == "anthropic" {
+			u.Auth = "x-api-key"
+		}
 	}
 	return u
 }
@@ -169,10 +188,12 @@ func (d *decoder) checkEnv(key, name string, env func(string) string) (value str
 func (d *decoder) checkDefaults(c *Config) {
 	for _, family := range slices.Sorted(maps.Keys(c.Gateway.Defaults)) {
 		key, name := "gateway.defaults."+family, c.Gateway.Defaults[family]
-		_, exists := c.Upstreams[name]
+		u, exists := c.Upstreams[name]
 		switch {
 		case family != "openai" && family != "anthropic":
 			d.fault(key, "is not an API family", "write openai or anthropic")
+		case exists && u.Family != family && !slices.Contains(u.Also, family):
+			d.fault(key, fmt.Sprintf("names %q, which does not speak %s", name, family), "add "+family+" to upstreams."+name+".also, if it does")
 		case exists:
 		case d.lines[key] == 0 || name == "":
 			c.Gateway.Defaults[family] = ""

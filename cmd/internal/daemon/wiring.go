@@ -23,7 +23,8 @@ func gatewayOptions(c config.Config, h home.Home, env func(string) string) (gate
 	g := c.Gateway
 	o := gateway.Options{
 		Prices: table, MaxBodyBytes: int64(g.MaxBodyBytes),
-		FirstByteTimeout: g.FirstByteTimeout.D(), ChunkTimeout: g.ChunkTimeout.D(),
+		FirstByteTimeout: g.FirstByteTimeout.D(), ChunkTimeout: g.ChunkTimeout.D(), ClientTimeout: g.ClientTimeout.D(),
+		MaxInFlightBytes: int64(g.MaxInFlightBytes), Failover: gateway.Failover(g.Failover),
 		Breaker:  gateway.Breaker{Failures: g.Breaker.Failures, Reset: g.Breaker.Reset.D()},
 		Defaults: map[gateway.Family]string{},
 		Cache:    gateway.CacheOptions{Match: cache.Match(c.Cache.Match), TTL: c.Cache.TTL.D(), Scope: cache.Scope(c.Cache.Scope), KeepPrompts: c.Cache.KeepPrompts},
@@ -35,7 +36,10 @@ func gatewayOptions(c config.Config, h home.Home, env func(string) string) (gate
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
 		u := c.Upstreams[name]
-		up := gateway.Upstream{Name: name, BaseURL: u.BaseURL, Family: gateway.Family(u.Family), Priority: u.Priority, Models: u.Models}
+		up := gateway.Upstream{Name: name, BaseURL: u.BaseURL, Family: gateway.Family(u.Family), Priority: u.Priority, Models: u.Models, Unversioned: u.Unversioned, Auth: gateway.Auth(u.Auth)}
+		for _, family := range u.Also {
+			up.Also = append(up.Also, gateway.Family(family))
+		}
 		if u.APIKeyEnv != "" {
 			up.APIKey = strings.TrimSpace(env(u.APIKeyEnv))
 		}
