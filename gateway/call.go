@@ -61,6 +61,9 @@ func (c *call) run() {
 		c.book() // the client left while it was still sending
 		return
 	}
+	if c.rt.api == events.APIModels && c.listAll() {
+		return
+	}
 	if p := c.route(); p != nil {
 		c.fail(p)
 		return

@@ -20,6 +20,9 @@ type turn struct {
 // forward lets upstreams answer: the first one that may be asked and, as long as
 // the client has nothing, the next one where that failed.
 func (c *call) forward() {
+	if c.rt.api == events.APICountTokens && c.up.countsNone.Load() && c.countHere() {
+		return
+	}
 	t, wait := c.pick()
 	if t.up == nil {
 		c.nobody(wait)
@@ -110,7 +113,7 @@ func (c *call) ask(t turn) (next turn) {
 // refuses tells of a status whether it says that another upstream might do what
 // this one does not do now.
 func refuses(status int) bool {
-	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
+	return status >= 500 && status != http.StatusNotImplemented || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
 }
 
 // giveWay finds who is asked instead, and notes the failure; false: there is

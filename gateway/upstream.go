@@ -152,13 +152,15 @@ func (u *upstream) authorize(h http.Header, theirs bool) {
 	for _, name := range accountHeaders {
 		delete(h, name)
 	}
-	switch {
-	case u.APIKey == "":
+	if !theirs {
 		for name := range h {
 			if cache.NamesCaller(name) {
 				delete(h, name)
 			}
 		}
+	}
+	switch {
+	case u.APIKey == "":
 	case u.Auth == AuthXAPIKey || u.Auth == "" && u.Family == FamilyAnthropic:
 		h["X-Api-Key"] = []string{u.APIKey}
 	default:

@@ -80,6 +80,13 @@ func (x *exchange) finishWhole(resp *http.Response, b []byte, sent int) {
 			text = plain.b
 		}
 	}
+	if x.rt.api == events.APICountTokens && !x.sentHead && text != nil && x.lacksCount(resp.StatusCode, text) {
+		x.settle(verdictGood, "")
+		x.up.countsNone.Store(true)
+		if x.countHere() {
+			return
+		}
+	}
 	f := x.facts(resp.StatusCode, text)
 	x.ev.ResponseBytes = int64(len(b))
 	show := func() {}
