@@ -83,7 +83,9 @@ func (r *renewable) renew() {
 		return
 	}
 	r.mu.Lock()
-	r.retired = append(r.retired, r.now.Swap(newTransport()))
+	old := r.now.Load()
+	r.now.Store(old.Clone())
+	r.retired = append(r.retired, old)
 	if extra := len(r.retired) - maxRetired; extra > 0 {
 		r.retired = append(r.retired[:0], r.retired[extra:]...)
 	}

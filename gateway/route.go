@@ -129,8 +129,8 @@ func (g *Gateway) choose(list []*upstream, rt *route, header, field, model strin
 
 // entrust finds the upstream among several that the client's credentials are for,
 // which are those of one service and not to be shown to another: the first that
-// needs them, else the first without a key of its own. The others that need some
-// are out of the question.
+// needs them, else the first without a key of its own, else the first. The others
+// that need some are out of the question.
 func entrust(list []*upstream) (able []*upstream, trusted *upstream) {
 	if len(list) == 1 {
 		return list, list[0]
@@ -145,8 +145,8 @@ func entrust(list []*upstream) (able []*upstream, trusted *upstream) {
 		}
 		able = append(able, u)
 	}
-	if i := slices.IndexFunc(able, func(u *upstream) bool { return u.APIKey == "" }); trusted == nil && i >= 0 {
-		trusted = able[i]
+	if trusted == nil {
+		trusted = able[max(slices.IndexFunc(able, func(u *upstream) bool { return u.APIKey == "" }), 0)]
 	}
 	return able, trusted
 }
