@@ -2,9 +2,11 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/icyloom/icyloom/events"
@@ -114,6 +116,20 @@ func (c *call) ask(t turn) (next turn) {
 // this one does not do now.
 func refuses(status int) bool {
 	return status >= 500 && status != http.StatusNotImplemented || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
+}
+
+// errRefused: what the upstream sent was a refusal, and another one is asked.
+var errRefused = errors.New("gateway: the upstream refused in its stream")
+
+// passes tells of an error's type whether it is one of the moment: those that have
+// a status of their own when they are not within a stream.
+func passes(typ string) bool {
+	for _, word := range []string{"overload", "rate_limit", "server_error", "api_error", "unavailable", "timeout", "capacity"} {
+		if strings.Contains(typ, word) {
+			return true
+		}
+	}
+	return false
 }
 
 // giveWay finds who is asked instead, and notes the failure; false: there is

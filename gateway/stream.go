@@ -56,6 +56,9 @@ func (s *streamer) run() {
 		if n > 0 {
 			s.take(in.b[:n])
 		}
+		if s.err == errRefused {
+			return
+		}
 		if err == io.EOF {
 			s.end()
 			return
@@ -111,6 +114,8 @@ func (s *streamer) events(piece []byte, forward bool) {
 		s.carry = 0
 		class := s.read(p)
 		switch {
+		case class == protocol.ClassTerminal && s.refused():
+			return
 		case class == protocol.ClassTerminal && !s.booked:
 			flush()
 			s.bookEnd(p.Raw, forward)
@@ -129,6 +134,20 @@ func (s *streamer) events(piece []byte, forward bool) {
 	}
 	flush()
 	s.carry += len(piece) - to
+}
+
+// refused tells whether the stream is nothing but a refusal that another upstream
+// may not share, and that one is asked instead.
+func (s *streamer) refused() bool {
+	if s.err == errRefused || len(s.rest) == 0 || s.sentHead || s.booked {
+		return s.err == errRefused
+	}
+	f := s.meter.Facts()
+	if f.OutputBytes > 0 || f.Usage != nil || !passes(f.Failed) || !s.giveWay("upstream_error") {
+		return false
+	}
+	s.err = errRefused
+	return true
 }
 
 // read meters one event.
