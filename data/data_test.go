@@ -174,16 +174,12 @@ func TestUpstreams(t *testing.T) {
 		if !regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`).MatchString(u.Name) || u.Title == "" {
 			t.Errorf("name %q, title %q", u.Name, u.Title)
 		}
-		if !slices.Contains([]string{"openai", "anthropic"}, u.Family) || !slices.Contains([]string{"bearer", "x-api-key", "none"}, u.Auth) {
-			t.Errorf("%s: family %q, auth %q", u.Name, u.Family, u.Auth)
+		checkFamilies(t, u.Name, u.Family, u.Also)
+		if !slices.Contains([]string{"bearer", "x-api-key", "none"}, u.Auth) {
+			t.Errorf("%s: auth %q", u.Name, u.Auth)
 		}
 		if !regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`).MatchString(u.APIKeyEnv) {
 			t.Errorf("%s: api_key_env %q", u.Name, u.APIKeyEnv)
-		}
-		for _, family := range u.Also {
-			if family == u.Family || !slices.Contains([]string{"openai", "anthropic"}, family) {
-				t.Errorf("%s: also %q", u.Name, family)
-			}
 		}
 		base := u.BaseURL
 		for hole, env := range u.Fill {
@@ -208,6 +204,16 @@ func TestUpstreams(t *testing.T) {
 	}
 	if !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != 18 {
 		t.Errorf("want 18 names, sorted, once each: %v", names)
+	}
+}
+
+// checkFamilies wants known ones, once each.
+func checkFamilies(t *testing.T, name, family string, also []string) {
+	t.Helper()
+	for i, f := range append([]string{family}, also...) {
+		if !slices.Contains([]string{"openai", "anthropic"}, f) || i > 0 && f == family {
+			t.Errorf("%s: family %q, also %q", name, family, also)
+		}
 	}
 }
 

@@ -43,6 +43,9 @@ func TestRouting(t *testing.T) {
 		{"path before header", "/first/v1/responses", `{}`, []string{"X-Icyloom-Upstream", "local"}, "first", "/first/v2/responses"},
 		{"path without version", "/local/chat/completions", `{}`, nil, "local", "/local/chat/completions"},
 		{"other family by path", "/compat/v1/messages", `{}`, nil, "compat", "/compat/v1/messages"},
+		{"model of one that speaks it too", "/v1/messages", `{"model":"dual-1"}`, nil, "dual", "/dual/v1/messages"},
+		{"the same in its own family", "/v1/chat/completions", `{"model":"dual-1"}`, nil, "dual", "/dual/v1/chat/completions"},
+		{"named, though it may not speak it", "/local/v1/messages?beta=true", `{}`, nil, "local", "/local/messages?beta=true"},
 		{"count tokens", "/v1/messages/count_tokens?beta=true", `{}`, nil, "an", "/v1/messages/count_tokens?beta=true"},
 		{"embeddings", "/v1/embeddings", `{}`, nil, "oa", "/v1/embeddings"},
 		{"anything below a prefix", "/local/v1/files/a%2Fb?x=1", `not json`, nil, "local", "/local/files/a%2Fb?x=1"},
@@ -55,6 +58,7 @@ func TestRouting(t *testing.T) {
 				gateway.Upstream{Name: "local", BaseURL: "/local", Family: "openai", Priority: 2, Models: []string{"meta/*", "both-?"}},
 				gateway.Upstream{Name: "first", BaseURL: "/first/v2/", Family: "openai", Priority: 1, Models: []string{"both-*"}},
 				gateway.Upstream{Name: "compat", BaseURL: "/compat", Family: "anthropic"},
+				gateway.Upstream{Name: "dual", BaseURL: "/dual/v1", Family: "openai", Also: []gateway.Family{"anthropic"}, Models: []string{"dual-*"}},
 			))
 			got := r.post(tc.path, tc.body, tc.headers...)
 			saw := r.upstreamSaw()
@@ -154,6 +158,44 @@ func TestUpgradeIsRefused(t *testing.T) {
 	}
 }
 
+// What Claude Code and Codex do that others do not: a look at the root, lists of
+// betas in several lines, system messages among the others, a WebSocket first (also
+// below a prefix), and streams that end without [DONE].
+func TestWhatCodingAgentsDo(t *testing.T) {
+	r := newRig(t, func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("Content-Encoding") == "zstd" {
+			reply(w, responses, "hello", true, false)
+			return
+		}
+		echo(w, req)
+	})
+	if got := r.do(http.MethodHead, "/", "", "User-Agent", "claude-cli/2"); got.status != 200 || got.body != "" {
+		t.Errorf("HEAD /: %+v", got)
+	}
+	const body = `{"model":"claude-x","system":"s","messages":[{"role":"user","content":"a"},{"role":"system","content":"<reminder>b</reminder>"},{"role":"user","content":"c"}],"max_tokens":9}`
+	r.post("/v1/messages?beta=true", body, "anthropic-beta", "claude-code-20250219,context-1m-2025-08-07", "anthropic-beta", "x-1")
+	saw := r.upstreamSaw()[0]
+	if b := saw.header["Anthropic-Beta"]; saw.uri != "/v1/messages?beta=true" || saw.body != body || len(b) != 2 || b[0] != "claude-code-20250219,context-1m-2025-08-07" || b[1] != "x-1" {
+		t.Errorf("%+v", saw)
+	}
+	if got := r.post("/v1/messages?beta=true", strings.Replace(body, "reminder>b", "reminder>d", 1), "anthropic-beta", "claude-code-20250219,context-1m-2025-08-07", "anthropic-beta", "x-1"); got.header.Get("X-Icyloom-Cache") != "miss" {
+		t.Error("a system message among the others is not in the key")
+	}
+	for _, path := range []string{"/v1/responses", "/oa/v1/responses"} {
+		got := r.do(http.MethodGet, path, "", "Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+		if got.status != http.StatusUpgradeRequired || !json.Valid([]byte(got.body)) {
+			t.Errorf("%+v", got)
+		}
+	}
+	coded := string(encode(t, "zstd", []byte(responses.body("x", true))))
+	for _, want := range []string{"miss", "hit"} {
+		got := r.post("/v1/responses", coded, "Content-Encoding", "zstd", "session_id", "s")
+		if got.header.Get("X-Icyloom-Cache") != want || strings.Contains(got.body, "[DONE]") || !strings.Contains(got.body, responses.end) {
+			t.Errorf("%s: %+v", want, got)
+		}
+	}
+}
+
 // What is not known passes as it is, in both directions, and is an event.
 func TestOtherPathsPass(t *testing.T) {
 	long := strings.Repeat("\x00\xffbytes", 1<<19)
@@ -247,6 +289,10 @@ func TestNewRefuses(t *testing.T) {
 		"base_url must be":         {Log: log, Upstreams: []gateway.Upstream{{Name: "a", BaseURL: "ftp://x", Family: "openai"}}},
 		"must not have a query":    {Log: log, Upstreams: []gateway.Upstream{{Name: "a", BaseURL: "http://u:p@x", Family: "openai"}}},
 		"family":                   {Log: log, Upstreams: []gateway.Upstream{{Name: "a", BaseURL: "http://x"}}},
+		"does not speak anthropic": {Log: log, Upstreams: []gateway.Upstream{ok}, Defaults: map[gateway.Family]string{"anthropic": "a"}},
+		"also [\"gemini\"]":        {Log: log, Upstreams: []gateway.Upstream{{Name: "a", BaseURL: "http://x", Family: "openai", Also: []gateway.Family{"gemini"}}}},
+		"auth \"basic\"":           {Log: log, Upstreams: []gateway.Upstream{{Name: "a", BaseURL: "http://x", Family: "openai", Auth: "basic"}}},
+		"failover \"maybe\"":       {Log: log, Failover: "maybe"},
 		"is not configured":        {Log: log, Defaults: map[gateway.Family]string{"openai": "a"}},
 		"cache.match \"icy\"":      {Log: log, Cache: gateway.CacheOptions{Match: "icy"}},
 		"cache.scope":              {Log: log, Cache: gateway.CacheOptions{Scope: "all"}},
