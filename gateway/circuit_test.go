@@ -65,11 +65,16 @@ func TestCircuit(t *testing.T) {
 	ask(200, 200)
 	circuit("closed")
 	ask(200, 200)
+	for range 3 {
+		ask(500, 500)
+	}
+	c.advance(10 * time.Second)
+	ask(200, 200)
 	changes := circuitChanges(t, r)
-	if strings.Join(changes, ", ") != "oa open, oa half_open, oa open, oa half_open, oa closed" {
+	if strings.Join(changes, ", ") != "oa open, oa half_open, oa open, oa half_open, oa closed, oa open, oa half_open, oa closed" {
 		t.Errorf("%v", changes)
 	}
-	if n := len(r.calls()); n != 13 {
+	if n := len(r.calls()); n != 17 {
 		t.Errorf("%d calls booked", n)
 	}
 }

@@ -177,6 +177,19 @@ func TestAllFail(t *testing.T) {
 	}
 }
 
+// A last one that is not there is told as any other, whatever came before it.
+func TestTheLastIsNotThere(t *testing.T) {
+	first := newSide(t, says(500, "first"))
+	r := newRig(t, echo, offering(first.URL, refusing(t)))
+	got := r.post(chat.path, chat.body("x", false))
+	if got.status != 502 || !strings.Contains(got.body, "upstream b could not be reached") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if c := r.call(); c.Error != "connect" || c.Outcome != events.OutcomeError || c.Status != 502 || len(c.Tried) != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
 // A request that the first upstream took is not given to another one, for both
 // might bill it; unless that is wanted.
 func TestNoBlindRepeat(t *testing.T) {

@@ -307,3 +307,38 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// What was drained is not used again, also when it was in use then.
+func TestDrain(t *testing.T) {
+	gate := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "x")
+		if r.URL.Path == "/slow" {
+			w.(http.Flusher).Flush()
+			<-gate
+		}
+	}))
+	defer srv.Close()
+	tr, d := newTransport(t)
+	outcome(t, tr, http.MethodPost, srv.URL, "a")
+	resp, err := tr.RoundTrip(request(t, t.Context(), http.MethodPost, srv.URL+"/slow", "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcome(t, tr, http.MethodPost, srv.URL, "a")
+	if n := tr.Idle(); n != 1 {
+		t.Errorf("%d are idle", n)
+	}
+	tr.Drain()
+	close(gate)
+	if b, err := io.ReadAll(resp.Body); string(b) != "x" || err != nil {
+		t.Errorf("%q %v", b, err)
+	}
+	if n := tr.Idle(); n != 0 {
+		t.Errorf("%d are idle", n)
+	}
+	outcome(t, tr, http.MethodPost, srv.URL, "a")
+	if n := d.dials.Load(); n != 3 || tr.Idle() != 1 {
+		t.Errorf("%d connections, %d idle", n, tr.Idle())
+	}
+}
