@@ -64,14 +64,12 @@ func TestCircuit(t *testing.T) {
 	circuit("half_open")
 	ask(200, 200)
 	circuit("closed")
-	ask(200, 200)
-	for range 3 {
-		ask(500, 500)
+	for _, s := range []int{200, 500, 500, 500} { // and once more
+		ask(s, s)
 	}
 	c.advance(10 * time.Second)
 	ask(200, 200)
-	changes := circuitChanges(t, r)
-	if strings.Join(changes, ", ") != "oa open, oa half_open, oa open, oa half_open, oa closed, oa open, oa half_open, oa closed" {
+	if changes := circuitChanges(t, r); strings.Join(changes, ", ") != "oa open, oa half_open, oa open, oa half_open, oa closed, oa open, oa half_open, oa closed" {
 		t.Errorf("%v", changes)
 	}
 	if n := len(r.calls()); n != 17 {

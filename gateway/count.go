@@ -20,14 +20,14 @@ func (c *call) countHere() bool {
 	if c.decoded != nil {
 		text = c.decoded
 	}
-	body := []byte(`{"input_tokens":` + strconv.FormatInt(tokens.EstimateRequest(text.b), 10) + "}")
+	body := []byte(`{"input_tokens":` + strconv.FormatInt(max(tokens.Request(text.b), 1), 10) + "}")
 	c.ev.Outcome, c.ev.Error, c.ev.Status, c.ev.ResponseBytes = events.OutcomeBypass, "", http.StatusOK, int64(len(body))
 	c.book()
 	h := c.w.Header()
 	c.head("bypass")
 	c.cacheStatus(h)
 	h["Content-Type"] = []string{"application/json"}
-	h["X-Icyloom-Counted"] = []string{tokens.RequestRule}
+	h["X-Icyloom-Counted"] = []string{tokens.Rule}
 	setLength(h, int64(len(body)))
 	c.w.WriteHeader(http.StatusOK)
 	c.last(body)

@@ -40,7 +40,7 @@ func TestCountTokens(t *testing.T) {
 					N int64 `json:"input_tokens"`
 				}
 				counted := got.header.Get("X-Icyloom-Counted")
-				if (counted == tokens.RequestRule) != tc.local || tc.local && (got.status != 200 || json.Unmarshal([]byte(got.body), &v) != nil || v.N != tokens.EstimateRequest([]byte(body)) || v.N < 5 || v.N > 20) {
+				if (counted == tokens.Rule) != tc.local || tc.local && (got.status != 200 || json.Unmarshal([]byte(got.body), &v) != nil || v.N != tokens.Request([]byte(body)) || v.N < 5 || v.N > 30) {
 					t.Errorf("%d %q %s", got.status, counted, got.body)
 				}
 			}

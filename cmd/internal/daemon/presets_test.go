@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/icyloom/icyloom/cmd/internal/config"
+	"github.com/icyloom/icyloom/cmd/internal/home"
 	"github.com/icyloom/icyloom/data"
 	"github.com/icyloom/icyloom/events/eventstest"
 	"github.com/icyloom/icyloom/gateway"
@@ -69,6 +70,47 @@ type played struct {
 
 func preset(t *testing.T, presets config.Presets, line string) played {
 	t.Helper()
+	o := presetOptions(t, presets, line)
+	p := played{saw: make(chan string, 1)}
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		var keys []string
+		for _, name := range []string{"Authorization", "X-Api-Key"} {
+			if v := r.Header.Get(name); v != "" {
+				keys = append(keys, name+"="+v)
+			}
+		}
+		p.saw <- fmt.Sprint(r.RequestURI, " ", keys)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, "{}")
+	}))
+	t.Cleanup(up.Close)
+	for i := range o.Upstreams {
+		base, err := url.Parse(o.Upstreams[i].BaseURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base.Scheme, base.Host = "http", up.Listener.Addr().String()
+		o.Upstreams[i].BaseURL = base.String()
+	}
+	gw, err := gateway.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewServer(gw)
+	p.url = front.URL
+	t.Cleanup(func() {
+		front.Close()
+		if err := gw.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// presetOptions are those of a configuration with one line of upstreams.
+func presetOptions(t *testing.T, presets config.Presets, line string) gateway.Options {
+	t.Helper()
 	env := func(name string) string {
 		return map[string]string{"KEY": "ours\n", "CLOUDFLARE_ACCOUNT_ID": "acc/1"}[name]
 	}
@@ -85,47 +127,16 @@ func preset(t *testing.T, presets config.Presets, line string) played {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := gatewayOptions(c, env)
+	h, err := home.At(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := played{saw: make(chan string, 1)}
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		var keys []string
-		for _, name := range []string{"Authorization", "X-Api-Key"} {
-			if v := r.Header.Get(name); v != "" {
-				keys = append(keys, name+"="+v)
-			}
-		}
-		p.saw <- fmt.Sprint(r.RequestURI, " ", keys)
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, "{}")
-	}))
-	t.Cleanup(up.Close)
-	host, _ := url.Parse(up.URL)
-	for i := range o.Upstreams {
-		base, err := url.Parse(o.Upstreams[i].BaseURL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		base.Scheme, base.Host = "http", host.Host
-		o.Upstreams[i].BaseURL = base.String()
+	o, err := gatewayOptions(c, h, env)
+	if err != nil {
+		t.Fatal(err)
 	}
 	o.Node, o.Log = "test", eventstest.NewLog(t)
-	gw, err := gateway.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	front := httptest.NewServer(gw)
-	p.url = front.URL
-	t.Cleanup(func() {
-		front.Close()
-		if err := gw.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return p
+	return o
 }
 
 // ask sends a request and holds what arrives to a path and the only credentials.
