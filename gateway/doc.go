@@ -7,7 +7,9 @@
 // asks for: one of the known endpoints, or any other path, which passes through
 // uncached. A hit is answered from the cache, a miss by the upstream, a bypass by
 // the upstream without asking the cache. A terminal event is the one at which
-// clients stop reading a stream.
+// clients stop reading a stream. A turn is one upstream's try at a request: where
+// several offer the model, the next has its turn when the one before failed and
+// the client has nothing yet.
 //
 // What it promises: no failure of the gateway's own withholds an answer that the
 // upstream gave; an answer belongs to the very request it is given to; the bytes
