@@ -92,6 +92,8 @@ func TestAppendJSON(t *testing.T) {
 				Model: text.Draw(t, "m"), System: text.Draw(t, "s"), Tools: text.Draw(t, "t"),
 				Messages: rapid.SliceOfN(text, 0, 4).Draw(t, "messages"), Params: text.Draw(t, "p"),
 			}
+			c.Components.Undated = []Undated{{Hash: text.Draw(t, "undated")}, {Message: rapid.Int().Draw(t, "place"), Hash: text.Draw(t, "undated too")}}
+			c.Components.Route, c.Components.Namespace, c.Components.Caller = text.Draw(t, "route"), text.Draw(t, "namespace"), text.Draw(t, "caller")
 			c.Stored = &Stored{Body: text.Draw(t, "body"), Bytes: rapid.Int64().Draw(t, "bytes"), Expires: time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "expires"), rapid.Int64Range(0, 999999999).Draw(t, "ns")).UTC()}
 			c.Usage = &Usage{
 				InputUncached: num.Draw(t, "in"), CacheRead: num.Draw(t, "read"), CacheWrite5m: num.Draw(t, "5m"), CacheWrite1h: num.Draw(t, "1h"),

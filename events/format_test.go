@@ -19,7 +19,7 @@ func TestFormatNamesEveryField(t *testing.T) {
 	}
 	doc := string(b)
 	for heading, data := range map[string]any{
-		"## `llm.call`": LLMCall{}, "`components`:": Components{}, "`stored`:": Stored{}, "`shadow`:": Shadow{}, "`tried`:": Tried{}, "`items`:": Items{},
+		"## `llm.call`": LLMCall{}, "`components`:": Components{}, "`undated`:": Undated{}, "`stored`:": Stored{}, "`shadow`:": Shadow{}, "`tried`:": Tried{}, "`items`:": Items{},
 		"`usage`:": Usage{}, "`compress`:": Compress{},
 		"## `body.evicted`": BodyEvicted{}, "## `upstream.state`": UpstreamState{}, "## `admin.action`": AdminAction{}, "## `ledger.gap`": LedgerGap{},
 	} {

@@ -110,6 +110,23 @@ type Components struct {
 	Tools    string   `json:"tools,omitempty"`
 	Messages []string `json:"messages,omitempty"`
 	Params   string   `json:"params,omitempty"`
+	// Undated are the parts in which a date or a time of day stands: their hashes
+	// without it.
+	Undated []Undated `json:"undated,omitempty"`
+	// Route, Namespace and Caller are what counts beside the body: the upstream's
+	// address, the query and the API's own headers; the namespace; the
+	// credentials, where only their owner is answered from the cache.
+	Route     string `json:"route,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Caller    string `json:"caller,omitempty"`
+}
+
+// Undated is a part of a request with its dates and times of day blanked: two
+// of equal hash differ in nothing else.
+type Undated struct {
+	// Message is the message's place, from 1; 0 is the system prompt.
+	Message int    `json:"message,omitempty"`
+	Hash    string `json:"hash"`
 }
 
 // Shadow says what a looser match would have done.

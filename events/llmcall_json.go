@@ -114,6 +114,28 @@ func (c *Components) appendJSON(b []byte) []byte {
 		b = append(b, ']')
 	}
 	b = appendField(b, "params", c.Params)
+	if len(c.Undated) > 0 {
+		b = append(b, `,"undated":[`...)
+		for i := range c.Undated {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = c.Undated[i].appendJSON(b)
+		}
+		b = append(b, ']')
+	}
+	b = appendField(b, "route", c.Route)
+	b = appendField(b, "namespace", c.Namespace)
+	b = appendField(b, "caller", c.Caller)
+	return closeObject(b, start)
+}
+
+func (u *Undated) appendJSON(b []byte) []byte {
+	b = append(b, '{')
+	start := len(b)
+	b = appendNonZero(b, "message", int64(u.Message))
+	b = append(b, `,"hash":`...)
+	b = appendString(b, u.Hash)
 	return closeObject(b, start)
 }
 
