@@ -57,10 +57,7 @@ func (g *Gateway) append(ctx context.Context, e events.Event) {
 // bookHit appends the event of an answer from the cache.
 func (c *call) bookHit(a *cache.Answer, age time.Duration, size int) {
 	ev := &c.ev
-	ev.Outcome, ev.Status, ev.Match = events.OutcomeHit, 200, string(cache.MatchExact)
-	if a.Exact != c.exact {
-		ev.Match = string(cache.MatchSafe)
-	}
+	ev.Outcome, ev.Status, ev.Match = events.OutcomeHit, 200, string(c.matchOf(a))
 	ev.Replayed, ev.Model, ev.ResponseBytes = a.Event, a.Model, int64(size)
 	ev.SavedLatencyUS = &a.LatencyUS
 	ttft := max(c.g.opt.Now().Sub(c.start).Microseconds(), 0)
@@ -77,6 +74,17 @@ func (c *call) bookHit(a *cache.Answer, age time.Duration, size int) {
 		}
 	}
 	c.book()
+}
+
+// matchOf says how alike the answered request and this one are.
+func (c *call) matchOf(a *cache.Answer) cache.Match {
+	switch {
+	case a.Exact == c.exact:
+		return cache.MatchExact
+	case c.key == c.safe || a.Safe == c.safe:
+		return cache.MatchSafe
+	}
+	return cache.MatchICY
 }
 
 // pricedModel is the model that answered, else the one asked for.
@@ -170,7 +178,7 @@ func (c *call) keep(f protocol.Facts, form cache.Form, contentType string, data 
 	}
 	now := c.g.opt.Now().UTC()
 	a := &cache.Answer{
-		Exact: c.exact, Form: form, ContentType: contentType, Data: append([]byte(nil), data...),
+		Exact: c.exact, Safe: c.safe, Form: form, ContentType: contentType, Data: append([]byte(nil), data...),
 		Usage: c.usage(f, true), Model: clip(f.Model, 256), Event: c.id, At: now, Expires: now.Add(c.g.opt.Cache.TTL),
 		LatencyUS: max(now.Sub(c.start).Microseconds(), 0),
 	}
@@ -182,7 +190,12 @@ func (c *call) keep(f protocol.Facts, form cache.Form, contentType string, data 
 		return none
 	}
 	c.ev.Stored = &events.Stored{Body: c.key.String(), Bytes: size, Expires: a.Expires}
-	return func() { c.g.store.Show(c.key, a) }
+	return func() {
+		c.g.store.Show(c.key, a)
+		if c.shadowed != nil {
+			c.shadowed(a)
+		}
+	}
 }
 
 // prompt copies the request's text, nil when it is too large to be kept.

@@ -32,9 +32,11 @@ type call struct {
 
 	directives directives
 	exact      cache.Key
+	safe       cache.Key
 	key        cache.Key // the one answers are kept under
 	mayStore   bool
-	loop       string // what X-Icyloom-Loop says, with ev.Loop
+	loop       string              // what X-Icyloom-Loop says, with ev.Loop
+	shadowed   func(*cache.Answer) // told of the answer that is kept; nil: nobody asks
 
 	ev       events.LLMCall
 	appended bool
@@ -166,23 +168,32 @@ func (c *call) lookup() (answered bool) {
 	if c.ev.Bypass != "" && c.ev.Bypass != "no-cache" {
 		return c.refuseUncached()
 	}
-	exact, safe := c.req.Keys(cache.Surroundings{
+	around := cache.Surroundings{
 		API: c.rt.api, Upstream: c.up.Name, BaseURL: c.up.BaseURL, Query: c.r.URL.RawQuery, Headers: c.r.Header,
 		Scope: c.g.opt.Cache.Scope, Namespace: c.r.Header.Get("X-Icyloom-Namespace"),
-	})
-	c.ev.Components = c.req.Components()
+	}
+	exact, safe := c.req.Keys(around)
+	c.ev.Components = c.req.Components(around)
 	c.ev.KeyExact = exact.String()
 	c.ev.KeySafe = c.ev.KeyExact
 	if safe != exact {
 		c.ev.KeySafe = safe.String()
 	}
-	c.exact, c.key, c.mayStore = exact, safe, true
-	if c.g.opt.Cache.Match == cache.MatchExact {
+	c.exact, c.safe, c.key, c.mayStore = exact, safe, safe, true
+	switch c.g.opt.Cache.Match {
+	case cache.MatchExact:
 		c.key = exact
+	case cache.MatchICY:
+		if icy, ok := c.req.ICY(around, c.g.icy); ok {
+			c.key, c.ev.KeyICY = icy, icy.String()
+		}
 	}
 	if c.ev.Bypass == "" {
 		if a := c.g.store.Get(c.r.Context(), c.key); a != nil && c.fits(a) && c.hit(a) {
 			return true
+		}
+		if c.g.shadow != nil && !c.directives.onlyIfCached {
+			c.sample(around)
 		}
 	}
 	return c.refuseUncached()

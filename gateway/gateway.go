@@ -27,6 +27,8 @@ type Gateway struct {
 	byName     map[string]*upstream
 	byPriority []*upstream
 	store      *cache.Store
+	icy        cache.Normalization
+	shadow     *shadow // nil: nothing is sampled
 	ids        *events.IDs
 	dog        *watchdog
 	room       room // for request bodies
@@ -49,6 +51,10 @@ func New(o Options) (*Gateway, error) {
 	g := &Gateway{opt: o, ids: events.NewIDs(o.Now, nil), since: o.Now(), idle: make(chan struct{}), room: room{limit: o.MaxInFlightBytes}}
 	if o.Cache.Scope == cache.ScopeCredential {
 		g.secret = o.Cache.Secret
+	}
+	g.icy = cache.Normalization{Text: o.Cache.Normalize, Version: o.Cache.NormalizeVersion}
+	if o.Cache.Shadow != "" {
+		g.shadow = newShadow()
 	}
 	if g.upstreams, g.byName, err = newUpstreams(o); err != nil {
 		return nil, err

@@ -150,8 +150,15 @@ type Breaker struct {
 
 // CacheOptions of the answer cache.
 type CacheOptions struct {
-	// Match is how requests are compared: exact or safe (safe).
+	// Match is how requests are compared: exact, safe or icy (safe).
 	Match cache.Match
+	// Normalize is what an icy match or shadow does to prose, and NormalizeVersion
+	// the name of its rules, which is in the key; see cache.Normalization.
+	Normalize        func(dst, text []byte) []byte
+	NormalizeVersion string
+	// Shadow, a match looser than Match, answers nothing: the events of misses that
+	// it samples say what it would have answered. "" or icy; "" is none.
+	Shadow cache.Match
 	// TTL is how long an answer is kept (24 h).
 	TTL time.Duration
 	// Scope is who shares answers: those with the same credentials, or all
@@ -160,9 +167,8 @@ type CacheOptions struct {
 	// ToolCalls keeps answers that call tools as well. They would be replayed with
 	// ids that the conversation already holds, so New refuses it for now.
 	ToolCalls bool
-	// Coalesce and Shadow are refused by New: this version has neither.
+	// Coalesce is refused by New: this version does not have it.
 	Coalesce bool
-	Shadow   string
 	// KeepPrompts keeps each cached answer's request body beside it, in the same
 	// body, for a person to search.
 	KeepPrompts bool
@@ -228,8 +234,14 @@ func setDefault[T comparable](p *T, v T) {
 
 func (c CacheOptions) check() error {
 	var faults []error
-	if c.Match != cache.MatchExact && c.Match != cache.MatchSafe {
-		faults = append(faults, fmt.Errorf("gateway: cache.match %q is not available: use exact or safe", c.Match))
+	if c.Match != cache.MatchExact && c.Match != cache.MatchSafe && c.Match != cache.MatchICY {
+		faults = append(faults, fmt.Errorf("gateway: cache.match %q is unknown: use exact, safe or icy", c.Match))
+	}
+	if c.Shadow != "" && (c.Shadow != cache.MatchICY || c.Match == cache.MatchICY) {
+		faults = append(faults, fmt.Errorf("gateway: cache.shadow %q is no match looser than cache.match %s: use icy beside exact or safe, or leave it out", c.Shadow, c.Match))
+	}
+	if (c.Match == cache.MatchICY || c.Shadow == cache.MatchICY) && c.Normalize == nil {
+		faults = append(faults, errors.New("gateway: an icy match or shadow needs Cache.Normalize"))
 	}
 	if c.Scope != cache.ScopeCredential && c.Scope != cache.ScopeShared {
 		faults = append(faults, fmt.Errorf("gateway: cache.scope %q is unknown: use credential or shared", c.Scope))
@@ -237,7 +249,7 @@ func (c CacheOptions) check() error {
 	for _, no := range []struct {
 		set  bool
 		name string
-	}{{c.ToolCalls, "cache.tool_calls"}, {c.Coalesce, "cache.coalesce"}, {c.Shadow != "", "cache.shadow"}} {
+	}{{c.ToolCalls, "cache.tool_calls"}, {c.Coalesce, "cache.coalesce"}} {
 		if no.set {
 			faults = append(faults, fmt.Errorf("gateway: %s is not available in this version: leave it out", no.name))
 		}

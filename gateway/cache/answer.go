@@ -20,8 +20,8 @@ const (
 // Answer is a complete answer as the upstream sent it, content encoding undone.
 // It does not change once it is kept.
 type Answer struct {
-	// Exact is the exact key of the request it answers.
-	Exact       Key
+	// Exact and Safe are the exact and the safe key of the request it answers.
+	Exact, Safe Key
 	Form        Form
 	ContentType string
 	Data        []byte
@@ -69,6 +69,7 @@ func (a *Answer) weight() uint32 {
 type meta struct {
 	Version     int           `json:"v"`
 	Exact       string        `json:"exact"`
+	Safe        string        `json:"safe,omitempty"` // where the body lies under another key
 	Form        Form          `json:"form"`
 	ContentType string        `json:"content_type"`
 	Usage       *events.Usage `json:"usage,omitempty"`
@@ -94,7 +95,11 @@ func (a *Answer) body(key Key, prompt []byte) (events.Body, error) {
 	if len(prompt) > 0 {
 		v, data = metaPromptVersion, append(append(make([]byte, 0, len(a.Data)+len(prompt)), a.Data...), prompt...)
 	}
-	m, err := json.Marshal(meta{v, a.Exact.String(), a.Form, a.ContentType, a.Usage, a.Model, a.Event, a.At, a.LatencyUS, len(prompt)})
+	safe := ""
+	if a.Safe != key {
+		safe = a.Safe.String()
+	}
+	m, err := json.Marshal(meta{v, a.Exact.String(), safe, a.Form, a.ContentType, a.Usage, a.Model, a.Event, a.At, a.LatencyUS, len(prompt)})
 	return events.Body{Class: events.BodyCache, Key: key.String(), Expires: a.Expires, Meta: m, Data: data}, err
 }
 
@@ -112,12 +117,16 @@ func ReadBody(b events.Body) (a *Answer, ok bool) {
 		return nil, false
 	}
 	exact, ok := ParseKey(m.Exact)
-	if !ok {
+	if m.Safe == "" {
+		m.Safe = b.Key
+	}
+	safe, also := ParseKey(m.Safe)
+	if !ok || !also {
 		return nil, false
 	}
 	end := len(b.Data) - m.PromptBytes
 	a = &Answer{
-		Exact: exact, Form: m.Form, ContentType: m.ContentType, Data: b.Data[:end:end], Usage: m.Usage, Model: m.Model,
+		Exact: exact, Safe: safe, Form: m.Form, ContentType: m.ContentType, Data: b.Data[:end:end], Usage: m.Usage, Model: m.Model,
 		Event: m.Event, At: m.At, Expires: b.Expires, LatencyUS: m.LatencyUS,
 	}
 	if m.PromptBytes > 0 {

@@ -44,3 +44,24 @@ func BenchmarkKey(b *testing.B) {
 		})
 	}
 }
+
+// What a coding agent's prompt costs in which the date stands, beside its keys.
+func BenchmarkUndated(b *testing.B) {
+	for _, dated := range []string{"", "2026-12-01"} {
+		b.Run("date "+dated, func(b *testing.B) {
+			system := strings.Repeat("You are a coding agent: be brief, and read the file before you edit it.\\n", 200)
+			body := []byte(strings.Replace(string(agentBody(60_000)), "You are a coding agent.", system+"Today's date: "+dated, 1))
+			r, err := Parse(body, events.APIChat, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			var list [16]events.Undated
+			for b.Loop() {
+				if got := r.undated(list[:0]); (len(got) > 0) != (dated != "") {
+					b.Fatal(len(got), len(body))
+				}
+			}
+		})
+	}
+}

@@ -6,7 +6,8 @@
 // parameters). A key is a hash over those digests and over everything outside
 // the body that can change the answer. Every request has two: the exact key, and
 // the safe key, which is the same for requests that differ only in blank space or
-// Unicode composition in their prose (see Match). A Store keeps answers under
+// Unicode composition in their prose (see Match); a third one, the icy key, is
+// worked out on demand. A Store keeps answers under
 // such keys: a hot tier in memory over events.Bodies.
 package cache
 
@@ -21,6 +22,10 @@ const (
 	// meaning of system and user text: Unicode composition, line endings, blank
 	// space around a text and repeated within it, never in code.
 	MatchSafe Match = "safe"
+	// MatchICY: MatchSafe, or the same after a Normalization of that text: looser
+	// than meaning, by its user's choice. Requests of agents are matched as by
+	// MatchSafe (see Request.ICY).
+	MatchICY Match = "icy"
 )
 
 // Scope is who shares answers.

@@ -11,9 +11,9 @@ import (
 type regard uint8
 
 const (
-	regardNone   regard = iota
-	regardAnswer        // it changes what is answered
-	regardCaller        // it says who asks
+	regardNone   regard = 0
+	regardAnswer regard = 1 << (iota - 1) // it changes what is answered
+	regardCaller                          // it says who asks
 )
 
 // NamesCaller tells of a header, by its canonical name, whether it says who asks.
@@ -64,12 +64,12 @@ func regardOfWord(word string) regard {
 	return regardNone
 }
 
-// appendHeaders appends the headers that count, by name.
-func appendHeaders(b []byte, h http.Header, scope Scope) []byte {
+// appendHeaders appends the headers of those regards, by name.
+func appendHeaders(b []byte, h http.Header, which regard) []byte {
 	var few [16]string
 	names := few[:0]
 	for name := range h {
-		if r := regardOf(name); r == regardAnswer || r == regardCaller && scope == ScopeCredential {
+		if regardOf(name)&which != 0 {
 			names = append(names, name)
 		}
 	}

@@ -48,16 +48,7 @@ type Surroundings struct {
 // Keys returns the exact and the safe key of the request. They are equal when
 // folding changes nothing.
 func (r *Request) Keys(s Surroundings) (exact, safe Key) {
-	b := r.out[:0]
-	for _, v := range []string{recipe, string(s.API), s.Upstream, s.BaseURL, s.Query, s.Namespace, string(s.Scope)} {
-		b = appendField(b, v)
-	}
-	if s.Scope == ScopeCredential {
-		b = appendField(b, string(r.secret))
-	}
-	b = appendHeaders(b, s.Headers, s.Scope)
-	b = append(b, r.has)
-	b = append(append(append(b, r.model[:]...), r.tools[:]...), r.params[:]...)
+	b := r.common(r.out[:0], s)
 	common := len(b)
 	exact = sum(b, r.system, r.messages)
 	safe = exact
@@ -72,6 +63,21 @@ func (r *Request) Keys(s Surroundings) (exact, safe Key) {
 	return exact, safe
 }
 
+// common appends what all keys of the request are made of.
+func (r *Request) common(b []byte, s Surroundings) []byte {
+	for _, v := range []string{recipe, string(s.API), s.Upstream, s.BaseURL, s.Query, s.Namespace, string(s.Scope)} {
+		b = appendField(b, v)
+	}
+	which := regardAnswer
+	if s.Scope == ScopeCredential {
+		b = appendField(b, string(r.secret))
+		which |= regardCaller
+	}
+	b = appendHeaders(b, s.Headers, which)
+	b = append(b, r.has)
+	return append(append(append(b, r.model[:]...), r.tools[:]...), r.params[:]...)
+}
+
 func sum(b []byte, system Digest, messages []Digest) Key {
 	b = append(b, system[:]...)
 	for i := range messages {
@@ -84,9 +90,11 @@ func appendField(b []byte, v string) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(v))), v...)
 }
 
-// Components are the truncated hashes of the request's parts.
-func (r *Request) Components() *events.Components {
+// Components are the truncated hashes of the request's parts and surroundings.
+func (r *Request) Components(s Surroundings) *events.Components {
 	c := &events.Components{Params: short(&r.params)}
+	c.Undated = r.undated(nil)
+	r.around(c, s)
 	if r.has&hasModel != 0 {
 		c.Model = short(&r.model)
 	}

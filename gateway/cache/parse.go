@@ -46,6 +46,12 @@ type Request struct {
 	safeMessages                 []Digest // with foldedAny; otherwise they are as messages
 	foldedAny                    bool
 	paramMembers                 []member
+
+	systemAt part
+	parts    []part // the messages, as they stand in the body
+	toolsSet bool   // the request defines tools
+	dates    dates
+	icy      []byte // what the icy key is a hash of
 }
 
 // The bits of has, in the key so that an absent component is not an empty one.
@@ -94,6 +100,7 @@ func (r *Request) reset(body []byte, api events.API, secret []byte) {
 	s := &r.scanner
 	*r = Request{
 		api: api, secret: secret, messages: r.messages[:0], safeMessages: r.safeMessages[:0], paramMembers: r.paramMembers[:0],
+		parts: r.parts[:0], dates: dates{cuts: r.dates.cuts[:0]}, icy: r.icy[:0],
 		scanner: scanner{
 			in: body, out: s.out[:0], members: s.members[:0], spare: s.spare[:0], text: s.text[:0], folded: s.folded[:0],
 			responses: api == events.APIResponses,
@@ -171,7 +178,7 @@ func (r *Request) field(comma int, first bool) error {
 var topFields = [...]string{
 	"messages", "model", "stream", "tools", "system", "input", "instructions", "stream_options", "upstream", "store", "background",
 	"previous_response_id", "conversation", "container", "mcp_servers", "web_search_options", "search_parameters", "enable_search", "plugins", "user", "metadata", "client_metadata",
-	"prompt_cache_key", "cache_control", other,
+	"prompt_cache_key", "cache_control", "functions", other,
 }
 
 const other = "(other)"
@@ -202,10 +209,14 @@ func (r *Request) fieldValue(name string, value int) (keep bool, err error) {
 		return false, err
 	case name == "system" && r.anthropic, name == "instructions" && r.responses:
 		r.has |= hasSystem
-		return false, r.component(start, placeContent, "system", &r.system, &r.safeSystem)
+		err = r.component(start, placeContent, "system", &r.system, &r.safeSystem)
+		r.systemAt = r.partFrom(value, placeContent)
+		return false, err
 	case name == "tools" && r.talks:
 		r.has |= hasTools
-		return false, r.component(start, placeTools, "", &r.tools, nil)
+		err = r.component(start, placeTools, "", &r.tools, nil)
+		r.toolsSet = r.toolsSet || !empty(raw())
+		return false, err
 	}
 	switch name {
 	case "model":
@@ -252,9 +263,14 @@ func (r *Request) note(name string, raw []byte) (keep bool) {
 		if !null && string(raw) != "[]" {
 			r.Bypass = "hosted_tools"
 		}
+	case "functions": // tools, as they were called once
+		r.toolsSet = r.toolsSet || !empty(raw)
 	}
 	return true
 }
+
+// empty tells whether a list, as it stands in the body, holds nothing.
+func empty(raw []byte) bool { return string(raw) == "null" || string(raw) == "[]" }
 
 // judge adds the reasons that only the whole body shows.
 func (r *Request) judge() {
@@ -345,10 +361,11 @@ func (r *Request) list(start int) error {
 
 func (r *Request) message(start int, in place, role string) error {
 	var exact, safe Digest
-	r.skipBlank()
+	from := r.skipBlank()
 	if err := r.component(start, in, role, &exact, &safe); err != nil {
 		return err
 	}
+	r.parts = append(r.parts, r.partFrom(from, in))
 	if exact != safe && !r.foldedAny {
 		r.safeMessages, r.foldedAny = append(r.safeMessages, r.messages...), true
 	}

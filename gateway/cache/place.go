@@ -63,6 +63,10 @@ func (s *scanner) member(in place, m *member) error {
 	switch in {
 	case placeMessage:
 		s.noteMessage(s.out[m.key+1:m.keyEnd-1], s.out[start:])
+	case placeBlock:
+		if s.normalize != nil && string(s.out[m.key+1:m.keyEnd-1]) == "type" {
+			s.acts = s.acts || !said(s.out[start:])
+		}
 	case placeTool:
 		if string(s.out[m.key+1:m.keyEnd-1]) == "type" {
 			s.hosted = s.hosted || !s.clientTool(s.out[start:])
@@ -148,7 +152,7 @@ func (s *scanner) prose(start int) {
 		return // known already, or known not to matter
 	}
 	enc := s.out[start+1 : len(s.out)-1]
-	if !mayFold(enc) {
+	if s.normalize == nil && !mayFold(enc) {
 		return
 	}
 	text, ok := unquote(s.text[:0], enc)
@@ -156,7 +160,7 @@ func (s *scanner) prose(start int) {
 	if !ok {
 		return
 	}
-	s.folded = foldText(s.folded[:0], text)
+	s.folded = foldText(s.folded[:0], text, s.normalize)
 	if bytes.Equal(s.folded, text) {
 		return
 	}

@@ -45,6 +45,10 @@ type scanner struct {
 	role, kind string // known values only, "" otherwise
 	fold       bool   // folding would change its text
 	folding    bool   // fold its text
+	// normalize, in an icy reading, is done to the prose of a folded text; acts is
+	// set then when a message is not one of a mere conversation.
+	normalize func(dst, text []byte) []byte
+	acts      bool
 
 	usage      span // of stream_options.include_usage
 	usageEmpty bool // stream_options is {}
