@@ -88,8 +88,10 @@ type Upstream struct {
 
 // Cache is the section of the answer cache.
 type Cache struct {
-	// How alike two requests must be: exact, or safe (also apart in blank space and Unicode form only).
-	Match string `yaml:"match" enum:"exact,safe"`
+	// How alike two requests must be: exact, safe (also apart in blank space and Unicode form only), or icy (also apart in case, spelling and punctuation of prose, which can change the meaning; never with tools).
+	Match string `yaml:"match" enum:"exact,safe,icy"`
+	// A looser match to try out: icy. It answers nothing; `icyloom cache shadow` says what it would have saved. Empty: none.
+	Shadow string `yaml:"shadow" enum:"icy,"`
 	// How long an answer may be repeated.
 	TTL Duration `yaml:"ttl"`
 	// How much the kept answers may take, in bytes (or as 1GiB). The least recently used ones go first.

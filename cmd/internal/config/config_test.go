@@ -89,7 +89,7 @@ cache: {match: exact, ttl: 7d, keep_prompts: true}
 }
 
 func TestKeysOfOtherVersions(t *testing.T) {
-	c, err := config.Parse([]byte("cache: {coalesce: false, shadow: ''}\nledger: {durability: process}\nrelay:\n  servers: []\n"), presets(t), env(nil))
+	c, err := config.Parse([]byte("cache: {coalesce: false}\nledger: {durability: process}\nrelay:\n  servers: []\n"), presets(t), env(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,9 @@ func TestFaults(t *testing.T) {
 		{"a word for a number", "gateway: {breaker: {failures: many}}\n", []string{`gateway.breaker.failures: "many" is not a whole number`}},
 		{"nothing that is bigger than 0", "gateway: {breaker: {failures: 0}, max_body_bytes: 0}\ncache: {ttl: 0s}\n", []string{"gateway.breaker.failures: must be more than 0", "gateway.max_body_bytes: must", "line 2: cache.ttl: must"}},
 		{"sizes", "gateway: {max_body_bytes: -1}\ncache: {max_bytes: 99999999999GB}\n", []string{`"-1" is not a size`, `is not a size`}},
-		{"words that are none of the values", "cache: {match: fuzzy, scope: all}\n", []string{`cache.match: "fuzzy" is not one of its values; write exact or safe`, `cache.scope: "all"`}},
+		{"words that are none of the values", "cache: {match: fuzzy, scope: all}\n", []string{`cache.match: "fuzzy" is not one of its values; write exact or safe or icy`, `cache.scope: "all"`}},
+		{"a shadow that is none", "cache: {shadow: safe}\n", []string{`cache.shadow: "safe" is not one of its values; write icy or ""`}},
+		{"a shadow of itself", "cache: {match: icy, shadow: icy}\n", []string{"line 1: cache.shadow: is what cache.match does"}},
 		{"an address that others reach", "gateway: {listen: ':8150'}\nconsole: {listen: '0.0.0.0:1'}\n", []string{"line 1: gateway.listen: \":8150\" can be reached from other machines; set auth.token_env", "line 2: console.listen:"}},
 		{"one port for two", "gateway: {listen: '127.0.0.1:8153'}\n", []string{"console.listen: has the port of gateway.listen"}},
 		{"an upstream without an address", "upstreams:\n  nobody: {}\n", []string{"line 2: upstreams.nobody.base_url: is missing, and no preset has this name; write the API's address, or one of the presets: anthropic, filled, groq", "upstreams.nobody.family"}},

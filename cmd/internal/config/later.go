@@ -15,8 +15,6 @@ func (d *decoder) later(key, value *yaml.Node, path string) bool {
 		d.only(value, path, "process")
 	case "cache.tool_calls", "cache.coalesce":
 		d.only(value, path, "false")
-	case "cache.shadow":
-		d.only(value, path, "")
 	default:
 		return false
 	}

@@ -37,6 +37,9 @@ func (d *decoder) check(c *Config, env func(string) string) {
 	d.positive("gateway.breaker.reset", int64(g.Breaker.Reset))
 	d.positive("cache.ttl", int64(c.Cache.TTL))
 	d.enums("cache", reflect.ValueOf(c.Cache))
+	if c.Cache.Shadow != "" && c.Cache.Shadow == c.Cache.Match {
+		d.fault("cache.shadow", "is what cache.match does", "leave one of them out")
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
 		c.Upstreams[name] = d.fill(name, c.Upstreams[name], env)
 		d.checkUpstream(name, c.Upstreams[name], env)
@@ -80,12 +83,15 @@ func (d *decoder) enums(key string, section reflect.Value) {
 		if words[0] == "" {
 			continue
 		}
+		for i := range words {
+			words[i] = quoted(words[i])
+		}
 		values := []string{section.Field(i).String()}
 		if f.Type.Kind() == reflect.Slice {
 			values, _ = section.Field(i).Interface().([]string)
 		}
 		for _, value := range values {
-			if !slices.Contains(words, value) {
+			if !slices.Contains(words, quoted(value)) {
 				d.fault(join(key, f.Tag.Get("yaml")), fmt.Sprintf("%q is not one of its values", value), "write "+strings.Join(words, " or "))
 			}
 		}

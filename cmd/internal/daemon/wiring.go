@@ -27,7 +27,10 @@ func gatewayOptions(c config.Config, h home.Home, env func(string) string) (gate
 		MaxInFlightBytes: int64(g.MaxInFlightBytes), Failover: gateway.Failover(g.Failover),
 		Breaker:  gateway.Breaker{Failures: g.Breaker.Failures, Reset: g.Breaker.Reset.D()},
 		Defaults: map[gateway.Family]string{},
-		Cache:    gateway.CacheOptions{Match: cache.Match(c.Cache.Match), TTL: c.Cache.TTL.D(), Scope: cache.Scope(c.Cache.Scope), KeepPrompts: c.Cache.KeepPrompts},
+		Cache: gateway.CacheOptions{
+			Match: cache.Match(c.Cache.Match), Shadow: cache.Match(c.Cache.Shadow), TTL: c.Cache.TTL.D(), Scope: cache.Scope(c.Cache.Scope),
+			KeepPrompts: c.Cache.KeepPrompts,
+		},
 	}
 	for family, name := range g.Defaults {
 		if name != "" {
