@@ -12,62 +12,6 @@ import (
 	"github.com/icyloom/icyloom/events"
 )
 
-// TestWhy: each miss says where it parts from the nearest answer kept.
-func TestWhy(t *testing.T) {
-	msgs := func(n int, odd int) []string {
-		m := make([]string, n)
-		for i := range m {
-			m[i] = fmt.Sprintf("%016x", i)
-		}
-		if odd > 0 {
-			m[odd-1] = "f00d"
-		}
-		return m
-	}
-	miss := func(key string, expires time.Time, c events.Components) events.LLMCall {
-		return events.LLMCall{
-			Outcome: events.OutcomeMiss, Upstream: "u", KeySafe: key, Components: &c, Stored: &events.Stored{Body: key, Bytes: 1, Expires: expires},
-		}
-	}
-	ref := func(n, odd int) events.Components {
-		return events.Components{Model: "m", System: "s", Tools: "t", Params: "p", Messages: msgs(n, odd)}
-	}
-	steps := []struct {
-		call events.LLMCall
-		why  string
-	}{
-		{miss("a", base, ref(3, 0)), "new"},
-		{miss("b", time.Time{}, ref(100, 0)), "new"}, // another shape
-		{miss("c", base, events.Components{Model: "x", System: "s", Tools: "t", Params: "p", Messages: msgs(3, 0)}), "model"},
-		{miss("c", base, events.Components{Model: "m", System: "x", Tools: "t", Params: "p", Messages: msgs(3, 0)}), "system"},
-		{miss("c", base, events.Components{Model: "m", System: "s", Tools: "x", Params: "p", Messages: msgs(3, 0)}), "tools"},
-		{miss("c", base, events.Components{Model: "m", System: "s", Tools: "t", Params: "x", Messages: msgs(3, 0)}), "params"},
-		{miss("c", base, ref(3, 1)), "message 1"},
-		{miss("c", base, ref(3, 3)), "message 3"},
-		{miss("c", base, ref(100, 32)), "message 32"},
-		{miss("c", base, ref(100, 33)), "message 33"}, // the middle counts as one
-		{miss("c", base, ref(100, 60)), "message 33"},
-		{miss("c", base, ref(100, 70)), "message 70"},
-		{miss("c", base, ref(100, 100)), "message 100"},
-		{miss("a", base, ref(3, 0)), "expired"},
-		{miss("b", time.Time{}, ref(100, 0)), "body missing"},
-		{miss("zz", time.Time{}, ref(100, 0)), "scope"},
-		{events.LLMCall{Outcome: events.OutcomeMiss, Upstream: "u"}, ""},
-		{events.LLMCall{Outcome: events.OutcomeBypass, Bypass: "no-store"}, "no-store"},
-		{events.LLMCall{Outcome: events.OutcomeError, Error: "connect"}, "connect"},
-	}
-	var evs []events.Event
-	for i, s := range steps {
-		evs = append(evs, callEvent(i, s.call))
-	}
-	d, _ := dashboard(t, Window1h, base, evs...)
-	for i, s := range steps {
-		if got := d.Recent[len(steps)-1-i].Why; got != s.why {
-			t.Errorf("step %d: %q, want %q", i, got, s.why)
-		}
-	}
-}
-
 func TestEvictionCandidates(t *testing.T) {
 	var evs []events.Event
 	for i := range 10 {

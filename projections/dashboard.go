@@ -186,10 +186,12 @@ type Recent struct {
 	Upstream string    `json:"upstream"`
 	Model    string    `json:"model"`
 	Outcome  string    `json:"outcome"`
-	// Why is, of a miss, the first part that differs from the nearest answer
-	// kept (model, system, tools, message n, params), or expired, evicted, scope
-	// (the same request under other credentials or headers) or new (nothing
-	// comparable); of a bypass, an error and a cut its reason.
+	// Why is, of a miss, what became of its answer (expired, evicted, body missing),
+	// else the first part that differs from the nearest answer kept (model, system,
+	// tools, message n, params), or where in it nothing but a date does (date in
+	// system, date in message n), or what is another beside the body (upstream,
+	// route, namespace, credentials, scope), or new: nothing is comparable. Of a
+	// bypass, an error and a cut it is its reason.
 	Why              string `json:"why"`
 	TokensPaid       *int64 `json:"tokens_paid"`
 	TokensSaved      *int64 `json:"tokens_saved"`

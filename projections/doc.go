@@ -16,7 +16,8 @@
 // each hour. Hours and days are kept for ever, minutes for two hours behind the
 // log's own time (the lowest among its last 64 events). sessions, clients,
 // upstreams and cache_entries hold the latest state of each. shapes remembers
-// the last 1,024 answers kept, to say why a request missed. fold_state and
+// the last 1,024 answers kept, to say why a request missed. shadows sums up, in
+// the same buckets, what a looser match would have answered. fold_state and
 // names are the folds' memory: names are interned, in the order of the log.
 // checkpoints says how far each table is and which version made it; schema.go
 // is the one place that sets versions.

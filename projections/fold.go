@@ -22,6 +22,7 @@ type folder struct {
 	sessions, clients         writeBack[int64, partyRow]
 	upstreams                 writeBack[int64, upstreamRow]
 	cache                     writeBack[string, cacheRow]
+	shadows                   writeBack[shadowKey, shadowRow]
 	fresh                     map[uint64]string // bodies stored since the last flush
 	shapes                    shapeRing
 	mark                      watermark
@@ -42,6 +43,7 @@ func newFolder(c *conn, keep int) (*folder, error) {
 	f.wireSeries(keep)
 	f.wireParties(keep)
 	f.wireCache(keep)
+	f.wireShadows(keep)
 	f.reload()
 	return f, c.err
 }
@@ -58,6 +60,7 @@ func (f *folder) reload() {
 	f.clients.reset()
 	f.upstreams.reset()
 	f.cache.reset()
+	f.shadows.reset()
 	clear(f.fresh)
 	f.rows, f.seq = [tableCount]int64{}, 0
 	ids := map[string]tableID{}
@@ -76,7 +79,7 @@ func (f *folder) reload() {
 	if f.seq == 0 { // there is nothing to read yet
 		f.minutes.partial, f.longer.partial, f.minuteShares.partial, f.otherShares.partial = false, false, false, false
 		f.surfaces.partial, f.sessions.partial, f.clients.partial = false, false, false
-		f.upstreams.partial, f.cache.partial = false, false
+		f.upstreams.partial, f.cache.partial, f.shadows.partial = false, false, false
 	}
 }
 
@@ -112,6 +115,7 @@ func (f *folder) flush() {
 	f.clients.flush()
 	f.upstreams.flush()
 	f.cache.flush()
+	f.shadows.flush()
 	clear(f.fresh)
 }
 

@@ -1,8 +1,6 @@
 package projections
 
 import (
-	"fmt"
-
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/icyloom/icyloom/events"
@@ -95,8 +93,8 @@ func (f *folder) store(it *item, row *logRow) {
 	f.live++
 	f.liveBytes += v.bytes
 	f.fresh[it.seq] = c.stored.body
-	if c.path != nil {
-		f.shapes.add(shapeKey(c.shape, c.path))
+	if c.trail.ok {
+		f.shapes.add(shapeKey(&c.trail))
 	}
 }
 
@@ -104,9 +102,9 @@ func (f *folder) store(it *item, row *logRow) {
 const maxBody = 1 << 40
 
 // entryOf finds the cached answer that a hit repeated: by its keys, or where
-// the body lies under a third one by the event that stored it.
+// the body lies under another one by the event that stored it.
 func (f *folder) entryOf(c *call) *entry[string, cacheRow] {
-	for _, key := range [...]string{c.keySafe, c.keyExact} {
+	for _, key := range [...]string{c.keyICY, c.keySafe, c.keyExact} {
 		if key == "" {
 			continue
 		}
@@ -148,57 +146,4 @@ func (f *folder) foldGone(it *item) {
 	e.val.evicted, e.val.evictedAt = opt{f.names.id(it.gone.Reason), true}, it.at
 	f.live--
 	f.liveBytes -= e.val.bytes
-}
-
-// why says why a call was not a hit: for a miss, where it parts from the
-// nearest answer kept; else what the event itself says.
-func (f *folder) why(it *item) string {
-	c := it.call
-	if c.outcome != string(events.OutcomeMiss) || c.path == nil {
-		return c.reason
-	}
-	same, ok := f.shapes.nearest(shapeKey(c.shape, c.path))
-	switch {
-	case !ok:
-		return "new"
-	case same == len(c.path)/partBytes:
-		return f.whyGone(it)
-	case same == 0:
-		return "model"
-	case same == 1:
-		return "system"
-	case same == 2:
-		return "tools"
-	case same == len(c.path)/partBytes-1:
-		return "params"
-	}
-	return fmt.Sprintf("message %d", messageAt(same-headParts, c.messages)+1)
-}
-
-// messageAt maps a message's place in a path to its place in the request.
-func messageAt(i, messages int) int {
-	if i <= headMessages || messages <= headMessages+tailMessages+1 {
-		return i
-	}
-	return messages - tailMessages + i - headMessages - 1
-}
-
-// whyGone says why a request missed though its like was stored.
-func (f *folder) whyGone(it *item) string {
-	for _, key := range [...]string{it.call.keySafe, it.call.keyExact} {
-		if key == "" {
-			continue
-		}
-		e := f.cache.find(key)
-		switch {
-		case e == nil:
-			continue
-		case e.val.evicted.ok:
-			return "evicted"
-		case e.val.expires != 0 && e.val.expires <= it.at.v:
-			return "expired"
-		}
-		return "body missing"
-	}
-	return "scope"
 }

@@ -43,6 +43,9 @@ func (f *folder) foldCall(it *item, row *logRow) {
 	if row.upstream != noName && e.source == srcLLM {
 		f.foldUpstream(it, row)
 	}
+	if c.shadow.ok {
+		f.foldShadow(it, &b)
+	}
 	f.foldCache(it, row)
 }
 

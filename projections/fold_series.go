@@ -195,4 +195,5 @@ func (f *folder) advance(at opt) {
 	f.rows[tabSeries] -= f.c.db.Changes()
 	f.c.prepare("DELETE FROM shares WHERE grain = ? AND start < ?").ints(1, grainMinute, before).run()
 	f.rows[tabShares] -= f.c.db.Changes()
+	f.dropShadows(before)
 }

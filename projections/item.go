@@ -1,7 +1,6 @@
 package projections
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -31,15 +30,22 @@ type call struct {
 	status                        int64
 	latency                       int64
 	savedLatency                  opt
-	keyExact, keySafe, replayed   string
+	keyExact, keySafe, keyICY     string
+	replayed                      string
 	stored                        stored
+	shadow                        shadowed
 	tokens                        opt // sum of the usage's buckets
 	basis, counter                string
 	costPaid, costSaved           opt
-	shape                         uint64
-	messages                      int
-	path                          []byte // nil without components
+	trail                         trail
 	compress                      compressed
+}
+
+// shadowed is what a looser match would have done.
+type shadowed struct {
+	ok              bool
+	match, replayed string
+	oneIn           int64
 }
 
 type stored struct {
@@ -57,7 +63,7 @@ type compressed struct {
 // decoder turns records into items. It belongs to one goroutine.
 type decoder struct {
 	words map[string]string
-	hash  []uint32
+	parts parts
 }
 
 // maxWords bounds the memory for words that repeat.
@@ -148,8 +154,8 @@ func (d *decoder) call(c *call, data []byte) error {
 	if c.reason == "" {
 		c.reason = c.failure
 	}
-	if c.path != nil {
-		c.shape = shapeOf(c.api, c.upstream, c.messages)
+	if c.trail.ok {
+		d.lay(c)
 	}
 	return s.end()
 }
@@ -175,6 +181,8 @@ func (d *decoder) callText(c *call, s *scanner, key []byte, asked *string) bool 
 		c.keyExact = string(s.str())
 	case "key_safe":
 		c.keySafe = string(s.str())
+	case "key_icy":
+		c.keyICY = string(s.str())
 	case "replayed":
 		c.replayed = string(s.str())
 	default:
@@ -202,6 +210,8 @@ func (d *decoder) callValue(c *call, s *scanner, key []byte) bool {
 		d.stored(c, s)
 	case "components":
 		d.components(c, s)
+	case "shadow":
+		d.shadow(c, s)
 	case "compress":
 		d.compress(c, s)
 	default:
@@ -298,100 +308,22 @@ func (d *decoder) compress(c *call, s *scanner) {
 	}
 }
 
-// components reads the hashes of a request's parts into a path.
-func (d *decoder) components(c *call, s *scanner) {
-	c.path = nil
+func (d *decoder) shadow(c *call, s *scanner) {
+	c.shadow = shadowed{}
 	if !s.begin('{') {
 		return
 	}
-	d.hash = d.hash[:0]
-	var model, system, tools, params uint32
+	c.shadow.ok = true
 	for n := 0; s.err == nil && s.more('}', n); n++ {
 		switch string(s.key()) {
-		case "model":
-			model = part(s.str())
-		case "system":
-			system = part(s.str())
-		case "tools":
-			tools = part(s.str())
-		case "params":
-			params = part(s.str())
-		case "messages":
-			d.messages(s)
+		case "match":
+			c.shadow.match = d.word(s.str())
+		case "one_in":
+			c.shadow.oneIn = s.num().v
+		case "replayed":
+			c.shadow.replayed = string(s.str())
 		default:
 			s.skip(0)
 		}
 	}
-	c.messages = len(d.hash)
-	c.path = makePath(model, system, tools, d.hash, params)
-}
-
-func (d *decoder) messages(s *scanner) {
-	d.hash = d.hash[:0]
-	if !s.begin('[') {
-		return
-	}
-	for n := 0; s.err == nil && s.more(']', n); n++ {
-		d.hash = append(d.hash, part(s.str()))
-	}
-}
-
-// The parameters of the FNV-1a hashes below.
-const (
-	fnvStart32, fnvPrime32 = 2166136261, 16777619
-	fnvStart64, fnvPrime64 = 14695981039346656037, 1099511628211
-)
-
-// part shortens a component's hash to 32 bits: the path is for telling where
-// two requests part, and a collision only misplaces that by one step.
-func part(b []byte) uint32 {
-	h := uint32(fnvStart32)
-	for _, c := range b {
-		h = (h ^ uint32(c)) * fnvPrime32
-	}
-	return h
-}
-
-// The first headMessages messages and the last tailMessages are told apart in a
-// path; those between them count as one, which bounds its length.
-const (
-	headMessages = 32
-	tailMessages = 31
-	headParts    = 3 // model, system, tools
-)
-
-// makePath joins the parts in the order in which they are compared.
-func makePath(model, system, tools uint32, messages []uint32, params uint32) []byte {
-	b := make([]byte, 0, 4*(min(len(messages), headMessages+tailMessages+1)+headParts+1))
-	for _, p := range [...]uint32{model, system, tools} {
-		b = binary.BigEndian.AppendUint32(b, p)
-	}
-	if n := len(messages); n > headMessages+tailMessages+1 {
-		mid := uint32(fnvStart32)
-		for _, m := range messages[headMessages : n-tailMessages] {
-			mid = (mid ^ m) * fnvPrime32
-		}
-		for _, m := range messages[:headMessages] {
-			b = binary.BigEndian.AppendUint32(b, m)
-		}
-		b = binary.BigEndian.AppendUint32(b, mid)
-		messages = messages[n-tailMessages:]
-	}
-	for _, m := range messages {
-		b = binary.BigEndian.AppendUint32(b, m)
-	}
-	return binary.BigEndian.AppendUint32(b, params)
-}
-
-// shapeOf names what two requests must share to be comparable at all.
-func shapeOf(api, upstream string, messages int) uint64 {
-	h := uint64(fnvStart64)
-	for _, c := range []byte(api) {
-		h = (h ^ uint64(c)) * fnvPrime64
-	}
-	h *= fnvPrime64 // a separator
-	for _, c := range []byte(upstream) {
-		h = (h ^ uint64(c)) * fnvPrime64
-	}
-	return (h ^ uint64(messages)) * fnvPrime64
 }

@@ -36,7 +36,7 @@ func decodeCall(t testing.TB, data []byte) {
 	if got.outcome != string(want.Outcome) || got.api != string(want.API) || got.upstream != want.Upstream || got.model != model ||
 		got.reason != reason || got.latency != want.LatencyUS || got.status != int64(want.Status) || got.keySafe != want.KeySafe ||
 		got.keyExact != want.KeyExact || got.replayed != want.Replayed || !sameOpt(got.costPaid, want.CostPaidNanoUSD) ||
-		!sameOpt(got.costSaved, want.CostSavedNanoUSD) {
+		!sameOpt(got.costSaved, want.CostSavedNanoUSD) || got.keyICY != want.KeyICY {
 		t.Fatalf("%s\n got %+v\nwant %+v", data, got, want)
 	}
 	if s := want.Stored; s != nil && (got.stored.body != s.Body || (s.Bytes >= 0 && got.stored.bytes != s.Bytes) ||
@@ -46,7 +46,10 @@ func decodeCall(t testing.TB, data []byte) {
 	if u := want.Usage; u != nil && (got.basis != string(u.Basis) || got.counter != u.Counter || !sameOpt(got.tokens, total(u))) {
 		t.Fatalf("%s\n got %+v\nwant %+v", data, got, u)
 	}
-	if c := want.Components; c != nil && (got.path == nil || got.messages != len(c.Messages)) {
+	if s := want.Shadow; s != nil && got.shadow != (shadowed{true, s.Match, s.Replayed, s.OneIn}) {
+		t.Fatalf("%s\n got %+v\nwant %+v", data, got.shadow, s)
+	}
+	if c := want.Components; c != nil && (!got.trail.ok || got.trail.messages != len(c.Messages) || len(got.trail.dated) > len(c.Undated)) {
 		t.Fatalf("%s\n got %+v", data, got)
 	}
 }
@@ -107,8 +110,9 @@ func TestDecodeRefuses(t *testing.T) {
 
 func FuzzDecodeCall(f *testing.F) {
 	b, err := json.Marshal(events.LLMCall{
-		Outcome: events.OutcomeMiss, Model: "mé", Usage: usage(1, 2), Components: &events.Components{Messages: []string{"a"}},
-		Stored: &events.Stored{Body: "b", Expires: time.Unix(5, 0)}, CostPaidNanoUSD: p64(5), Compress: &events.Compress{TokensBefore: 3},
+		Outcome: events.OutcomeMiss, Model: "mé", Usage: usage(1, 2), KeyICY: "i", Shadow: &events.Shadow{Match: "icy", OneIn: 4, Replayed: "r"},
+		Components: &events.Components{Messages: []string{"a"}, Undated: []events.Undated{{Hash: "h"}, {Message: 1, Hash: "i"}}, Route: "r", Namespace: "n", Caller: "c"},
+		Stored:     &events.Stored{Body: "b", Expires: time.Unix(5, 0)}, CostPaidNanoUSD: p64(5), Compress: &events.Compress{TokensBefore: 3},
 	})
 	if err != nil {
 		f.Fatal(err)

@@ -114,6 +114,14 @@ func randomCall(t *rapid.T) events.LLMCall {
 		if n := len(c.Components.Messages); n > 0 {
 			c.Components.Messages[rapid.IntRange(0, n-1).Draw(t, "odd one")] = word(t)
 		}
+		for range rapid.IntRange(0, 3).Draw(t, "dated") {
+			u := events.Undated{Message: rapid.SampledFrom([]int{-1, 0, 1, 2, 40, 70, 71}).Draw(t, "place"), Hash: word(t)}
+			c.Components.Undated = append(c.Components.Undated, u)
+		}
+		c.Components.Route, c.Components.Namespace, c.Components.Caller = word(t), word(t), word(t)
+	}
+	if rapid.IntRange(0, 2).Draw(t, "shadowed") == 0 {
+		c.KeyICY, c.Shadow = key(t), &events.Shadow{Match: word(t), OneIn: rapid.SampledFrom([]int64{-1, 0, 1, 16, 1 << 62}).Draw(t, "one in"), Replayed: word(t)}
 	}
 	if rapid.Bool().Draw(t, "compressed") {
 		c.Compress = &events.Compress{TokensBefore: *p64(rapid.Int64Range(-1, 99).Draw(t, "before")), TokensAfter: 7, Counter: word(t)}

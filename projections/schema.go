@@ -64,6 +64,7 @@ const (
 	tabUpstreams
 	tabCache
 	tabShapes
+	tabShadows
 	tabState
 	tableCount
 )
@@ -92,7 +93,7 @@ func ledgerTables() []table {
 		{name: "names", version: 1, key: "id", ddl: `
 CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;
 CREATE UNIQUE INDEX names_name ON names (name);`},
-		{name: "log_index", version: 1, key: "seq", late: `
+		{name: "log_index", version: 2, key: "seq", late: `
 CREATE UNIQUE INDEX IF NOT EXISTS log_index_id ON log_index (id);`, ddl: `
 CREATE TABLE log_index (seq INTEGER PRIMARY KEY, id TEXT, at INTEGER, repeats INTEGER, latency_us INTEGER,
  kind INTEGER NOT NULL, node INTEGER NOT NULL, session INTEGER NOT NULL, client INTEGER NOT NULL,
@@ -128,15 +129,19 @@ func stateTables() []table {
 CREATE TABLE upstreams (upstream INTEGER PRIMARY KEY, first_at INTEGER, last_at INTEGER, calls INTEGER NOT NULL, errors INTEGER NOT NULL,
  last_status INTEGER, last_error INTEGER NOT NULL, last_error_at INTEGER, state INTEGER NOT NULL, state_reason INTEGER NOT NULL,
  state_at INTEGER, failures INTEGER NOT NULL) STRICT;`},
-		{name: "cache_entries", version: 2, key: "seq", late: `
+		{name: "cache_entries", version: 3, key: "seq", late: `
 CREATE INDEX cache_entries_lru ON cache_entries (last_used_at) WHERE evicted IS NULL;
 CREATE INDEX cache_entries_expiry ON cache_entries (expires_at) WHERE evicted IS NULL AND expires_at > 0;`, ddl: `
 CREATE TABLE cache_entries (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, body_hash INTEGER NOT NULL, upstream INTEGER NOT NULL, model INTEGER NOT NULL,
  bytes INTEGER NOT NULL, hits INTEGER NOT NULL, stored_at INTEGER NOT NULL, last_used_at INTEGER NOT NULL, expires_at INTEGER NOT NULL,
  evicted INTEGER, evicted_at INTEGER) STRICT;
 CREATE INDEX cache_entries_body ON cache_entries (body_hash);`},
-		{name: "shapes", version: 1, key: "slot", ddl: `
-CREATE TABLE shapes (slot INTEGER PRIMARY KEY, shape INTEGER NOT NULL, path BLOB NOT NULL) STRICT;`},
+		{name: "shapes", version: 2, key: "slot", ddl: `
+CREATE TABLE shapes (slot INTEGER PRIMARY KEY, shape INTEGER NOT NULL, trail BLOB NOT NULL) STRICT;`},
+		{name: "shadows", version: 1, key: "grain, start, match", ddl: `
+CREATE TABLE shadows (grain INTEGER NOT NULL, start INTEGER NOT NULL, match INTEGER NOT NULL, sampled INTEGER NOT NULL, hits INTEGER NOT NULL,
+ unpriced INTEGER NOT NULL, tokens_paid INTEGER NOT NULL, cost_paid_nusd INTEGER NOT NULL, est_calls INTEGER NOT NULL, est_hits INTEGER NOT NULL,
+ est_tokens INTEGER NOT NULL, est_cost_nusd INTEGER NOT NULL, PRIMARY KEY (grain, start, match)) STRICT, WITHOUT ROWID;`},
 		{name: "fold_state", version: 1, key: "name", ddl: `
 CREATE TABLE fold_state (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;`},
 	}

@@ -8,22 +8,21 @@ import (
 	"github.com/ncruces/go-sqlite3"
 )
 
-// A request's path is its components' hashes in order; its shape is what must
-// be equal for two paths to be compared. In sorted order the path that shares
-// the longest beginning with another is one of its two neighbours, so the
-// nearest answer is found by one binary search.
+// A request's shape is what must be equal for its trail to be compared with
+// another's. In sorted order the trail that shares the longest beginning with
+// another is one of its two neighbours, so the nearest answer is found by one
+// binary search.
 const (
 	// shapeSlots is how many of the last stored answers can be the nearest.
 	shapeSlots = 1024
-	partBytes  = 4
 	shapeBytes = 8
 )
 
-// shapeKey joins shape and path so that they sort.
-func shapeKey(shape uint64, path []byte) string {
-	b := make([]byte, 0, shapeBytes+len(path))
-	b = binary.BigEndian.AppendUint64(b, shape)
-	return string(append(b, path...))
+// shapeKey joins a trail's shape and words so that they sort.
+func shapeKey(t *trail) string {
+	b := make([]byte, 0, shapeBytes+len(t.words))
+	b = binary.BigEndian.AppendUint64(b, t.shape)
+	return string(append(b, t.words...))
 }
 
 // shapeRing holds the keys of the answers stored last. The slot of an answer
@@ -48,7 +47,7 @@ func (r *shapeRing) add(key string) {
 	r.next++
 }
 
-// nearest returns how many parts of key's path the nearest answer of its shape
+// nearest returns how many words of key's trail the nearest answer of its shape
 // shares; ok is false when there is none.
 func (r *shapeRing) nearest(key string) (same int, ok bool) {
 	i, _ := slices.BinarySearch(r.sorted, key)
@@ -57,24 +56,24 @@ func (r *shapeRing) nearest(key string) (same int, ok bool) {
 			continue
 		}
 		ok = true
-		same = max(same, sharedParts(r.sorted[j][shapeBytes:], key[shapeBytes:]))
+		same = max(same, sharedWords(r.sorted[j][shapeBytes:], key[shapeBytes:]))
 	}
 	return same, ok
 }
 
-func sharedParts(a, b string) int {
+func sharedWords(a, b string) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {
-			return i / partBytes
+			return i / wordBytes
 		}
 	}
-	return n / partBytes
+	return n / wordBytes
 }
 
 // flush writes the slots that changed.
 func (r *shapeRing) flush(c *conn, rows *int64) {
-	st := c.prepare("INSERT OR REPLACE INTO shapes (slot, shape, path) VALUES (?, ?, ?)")
+	st := c.prepare("INSERT OR REPLACE INTO shapes (slot, shape, trail) VALUES (?, ?, ?)")
 	for n := max(r.saved, r.next-shapeSlots); n < r.next; n++ {
 		key := r.slots[n%shapeSlots]
 		shape := int64(binary.BigEndian.Uint64([]byte(key[:shapeBytes])))
@@ -87,9 +86,9 @@ func (r *shapeRing) flush(c *conn, rows *int64) {
 // load reads the ring of which next answers were ever added.
 func (r *shapeRing) load(c *conn, next int64) {
 	*r = shapeRing{next: next, saved: next}
-	c.prepare("SELECT slot, shape, path FROM shapes").rows(func(s *sqlite3.Stmt) bool {
+	c.prepare("SELECT slot, shape, trail FROM shapes").rows(func(s *sqlite3.Stmt) bool {
 		if slot := s.ColumnInt64(0); slot >= 0 && slot < shapeSlots {
-			r.slots[slot] = shapeKey(uint64(s.ColumnInt64(1)), s.ColumnRawBlob(2))
+			r.slots[slot] = shapeKey(&trail{shape: uint64(s.ColumnInt64(1)), words: s.ColumnRawBlob(2)})
 			r.sorted = append(r.sorted, r.slots[slot])
 		}
 		return true

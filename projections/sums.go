@@ -15,6 +15,17 @@ func addSat(a, b int64) int64 {
 	return math.MinInt64
 }
 
+// mulSat multiplies two numbers, b above 0, and stops at the ends of int64.
+func mulSat(a, b int64) int64 {
+	switch {
+	case a > math.MaxInt64/b:
+		return math.MaxInt64
+	case a < math.MinInt64/b:
+		return math.MinInt64
+	}
+	return a * b
+}
+
 // floor returns the start of the span of width w that holds t.
 func floor(t, w int64) int64 {
 	r := t % w

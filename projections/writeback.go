@@ -27,6 +27,9 @@ type writeBack[K comparable, V any] struct {
 	dirty []*entry[K, V]
 	// partial: the table may hold rows that are not in memory.
 	partial bool
+	// missed is the key last looked for in the table in vain.
+	missed   K
+	isMissed bool
 }
 
 // at returns the row of k to change it, a new one where there is none.
@@ -49,11 +52,12 @@ func (w *writeBack[K, V]) find(k K) *entry[K, V] {
 	if w.m == nil {
 		w.m = map[K]*entry[K, V]{}
 	}
-	if !w.partial {
+	if !w.partial || w.isMissed && w.missed == k {
 		return nil
 	}
 	e := &entry[K, V]{key: k, stored: true}
 	if !w.load(k, &e.val) {
+		w.missed, w.isMissed = k, true
 		return nil
 	}
 	w.m[k] = e
@@ -76,7 +80,7 @@ func (w *writeBack[K, V]) flush() {
 			e.stored, e.dirty = true, false
 		}
 	}
-	w.dirty = w.dirty[:0]
+	w.dirty, w.isMissed = w.dirty[:0], false
 	if len(w.m) > w.keep {
 		clear(w.m)
 		w.partial = true
@@ -100,5 +104,5 @@ func (w *writeBack[K, V]) drop(match func(K) bool) {
 
 // reset forgets everything, changes too.
 func (w *writeBack[K, V]) reset() {
-	w.m, w.dirty, w.partial = nil, nil, true
+	w.m, w.dirty, w.partial, w.isMissed = nil, nil, true, false
 }
