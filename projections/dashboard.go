@@ -28,18 +28,20 @@ type Ratio struct {
 // Dashboard is everything a page shows for one window, read in one snapshot.
 // GET /api/dashboard and `icyloom dashboard --json` print it as it is.
 type Dashboard struct {
-	AsOf      time.Time `json:"as_of"`
-	Window    Window    `json:"window"`
-	KPI       KPI       `json:"kpi"`
-	Config    []Setting `json:"config"`
-	Registry  Registry  `json:"registry"`
-	Surface   Surface   `json:"surface"`
-	Series    Series    `json:"series"`
-	Breakdown Breakdown `json:"breakdown"`
-	Tables    []Table   `json:"tables"`
-	Context   Context   `json:"context"`
-	Recent    []Recent  `json:"recent"`
-	DB        DB        `json:"db"`
+	AsOf     time.Time `json:"as_of"`
+	Window   Window    `json:"window"`
+	KPI      KPI       `json:"kpi"`
+	Config   []Setting `json:"config"`
+	Registry Registry  `json:"registry"`
+	// Shadow is what ShadowReport says of the window.
+	Shadow    []ShadowMatch `json:"shadow"`
+	Surface   Surface       `json:"surface"`
+	Series    Series        `json:"series"`
+	Breakdown Breakdown     `json:"breakdown"`
+	Tables    []Table       `json:"tables"`
+	Context   Context       `json:"context"`
+	Recent    []Recent      `json:"recent"`
+	DB        DB            `json:"db"`
 }
 
 // KPI are the figures of the window that a page shows first.

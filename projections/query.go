@@ -62,6 +62,7 @@ func (s *Store) Dashboard(ctx context.Context, w Window, now time.Time) (Dashboa
 	err = s.read(ctx, func(r *reader) error {
 		q.series(r)
 		q.fill(r, &d)
+		d.Shadow = shadows(r, grain, end-n*grain, end)
 		d.Surface = surface(r, now)
 		d.Tables = tables(r.conn)
 		d.DB.Applied = checkpointSeq(r.conn)

@@ -56,21 +56,28 @@ func (s *Store) ShadowReport(ctx context.Context, w Window, now time.Time) (Shad
 		return ShadowReport{}, err
 	}
 	end := floor(now.Unix(), grain) + grain
-	rep := ShadowReport{AsOf: now.UTC(), Window: w, Matches: []ShadowMatch{}}
+	rep := ShadowReport{AsOf: now.UTC(), Window: w}
 	err = s.read(ctx, func(r *reader) error {
-		r.prepare(shadowSQL).ints(1, grain, end-n*grain, end).rows(func(q *sqlite3.Stmt) bool {
-			v := readShadow(q, 1)
-			rep.Matches = append(rep.Matches, ShadowMatch{
-				Match: r.name(q.ColumnInt64(0)), Sampled: v.sampled, Hits: v.hits,
-				TokensPaid: v.tokens, CostPaidNanoUSD: v.cost, Unpriced: v.unpriced,
-				Estimated: ShadowEstimate{
-					Basis: "estimated", Calls: v.behind.calls, Hits: v.behind.hits, HitRate: ratio(v.behind.hits, v.behind.calls),
-					Tokens: v.behind.tokens, CostNanoUSD: v.behind.cost,
-				},
-			})
-			return true
-		})
+		rep.Matches = shadows(r, grain, end-n*grain, end)
 		return r.err
 	})
 	return rep, err
+}
+
+// shadows adds up the buckets of a grain from start to end.
+func shadows(r *reader, grain, start, end int64) []ShadowMatch {
+	list := []ShadowMatch{}
+	r.prepare(shadowSQL).ints(1, grain, start, end).rows(func(q *sqlite3.Stmt) bool {
+		v := readShadow(q, 1)
+		list = append(list, ShadowMatch{
+			Match: r.name(q.ColumnInt64(0)), Sampled: v.sampled, Hits: v.hits,
+			TokensPaid: v.tokens, CostPaidNanoUSD: v.cost, Unpriced: v.unpriced,
+			Estimated: ShadowEstimate{
+				Basis: "estimated", Calls: v.behind.calls, Hits: v.behind.hits, HitRate: ratio(v.behind.hits, v.behind.calls),
+				Tokens: v.behind.tokens, CostNanoUSD: v.behind.cost,
+			},
+		})
+		return true
+	})
+	return list
 }

@@ -28,7 +28,7 @@ func TestShadowReport(t *testing.T) {
 		event(6, base, events.KindLLMCall, try(1, "a", p64(99), usage(9, 9))), // a repeat
 		event(7, base, events.KindLLMCall, events.LLMCall{Outcome: events.OutcomeMiss, Usage: usage(1, 1)}),
 	}
-	_, s := dashboard(t, Window1h, base, evs...)
+	d, s := dashboard(t, Window1h, base, evs...)
 	report := func(w Window) ShadowReport {
 		rep, err := s.ShadowReport(within(t), w, base)
 		if err != nil {
@@ -42,6 +42,9 @@ func TestShadowReport(t *testing.T) {
 	}}}
 	if diff := cmp.Diff(want, report(Window1h)); diff != "" {
 		t.Errorf("an hour (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want.Matches, d.Shadow); diff != "" {
+		t.Errorf("the dashboard (-want +got):\n%s", diff)
 	}
 	want.Window = Window7d
 	m := &want.Matches[0]

@@ -116,6 +116,10 @@ func quantiles(n, p50, p90, p99 int64) projections.Quantiles {
 // it different from every other.
 func busy(w projections.Window) projections.Dashboard {
 	d := projections.Dashboard{
+		Shadow: []projections.ShadowMatch{{
+			Match: "icy", Sampled: 611, Hits: 35, TokensPaid: 71_300, CostPaidNanoUSD: 214_700_000,
+			Estimated: projections.ShadowEstimate{Basis: "estimated", Calls: 1186, Hits: 73, HitRate: ratio(73, 1186), Tokens: 143_812, CostNanoUSD: 430_100_000},
+		}},
 		Window: w, Series: busySeries(w), Breakdown: busyBreakdown(),
 		KPI: projections.KPI{
 			Calls: 2483, HitRate: ratio(1021, 2207), TokensPaid: 5_417_903, TokensSaved: 3_902_116,

@@ -131,7 +131,7 @@ func overviewView(m overviewModel) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = registryCard(m.d.Registry, m.d.KPI.Target).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = registryCard(m.d).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -203,6 +203,13 @@ func basisClass(basis string) string {
 	return "t-soft"
 }
 
+// shadowWords say what a looser match would have answered of the misses.
+func shadowWords(s projections.ShadowMatch) string {
+	e := s.Estimated
+	return terms(e.HitRate) + " misses, estimated from the " + count(s.Sampled) + " it was tried on; it would have spared about " +
+		short(e.Tokens) + " tokens and " + money(e.CostNanoUSD)
+}
+
 // callParts is the legend of the chart of calls.
 func callParts() []part {
 	parts := make([]part, 0, len(layers))

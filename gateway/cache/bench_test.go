@@ -2,6 +2,7 @@ package cache
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -63,5 +64,20 @@ func BenchmarkUndated(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+func BenchmarkComponents(b *testing.B) {
+	r, err := Parse(agentBody(76_000), events.APIChat, []byte("secret"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	around := Surroundings{API: events.APIChat, Upstream: "u", BaseURL: "https://api.openai.com/v1", Scope: ScopeCredential, Headers: http.Header{
+		"Authorization": {"Bearer 0123456789abcdef0123456789abcdef"}, "Content-Type": {"application/json"}, "User-Agent": {"x/1"},
+		"Accept": {"*/*"}, "X-Stainless-Lang": {"js"}, "X-Stainless-Os": {"Linux"}, "Accept-Encoding": {"gzip"},
+	}}
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Components(around)
 	}
 }
