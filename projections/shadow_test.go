@@ -76,3 +76,19 @@ func TestMulSat(t *testing.T) {
 		}
 	}
 }
+
+// Minutes go when the log's time has left them behind; hours and days stay.
+func TestShadowMinutesAreDropped(t *testing.T) {
+	try := events.LLMCall{Outcome: events.OutcomeMiss, Shadow: &events.Shadow{Match: "icy", OneIn: 1}}
+	evs := []events.Event{event(0, base, events.KindLLMCall, try)}
+	for i := range markEvents {
+		evs = append(evs, event(1+i, base.Add(5*time.Hour), events.KindLLMCall, events.LLMCall{Outcome: events.OutcomeMiss}))
+	}
+	_, s := dashboard(t, Window1h, base, evs...)
+	for w, want := range map[Window]int{Window1h: 0, Window24h: 1, Window7d: 1} {
+		rep, err := s.ShadowReport(within(t), w, base)
+		if err != nil || len(rep.Matches) != want {
+			t.Errorf("%s: %+v %v", w, rep.Matches, err)
+		}
+	}
+}

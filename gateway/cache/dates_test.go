@@ -3,6 +3,7 @@ package cache
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -146,5 +147,51 @@ func TestUndatedIsBounded(t *testing.T) {
 	large := fmt.Sprintf(`{"messages":[{"role":"user","content":"2026-12-01%s"}]}`, strings.Repeat("x", maxDatedBytes))
 	if c := componentsOf(t, events.APIChat, large); c.Undated != nil {
 		t.Errorf("%+v", c.Undated)
+	}
+}
+
+// What counts beside the body shows where it stands, and nowhere else.
+func TestAround(t *testing.T) {
+	around := func(change func(*Surroundings)) [4]string {
+		s := Surroundings{
+			API: events.APIChat, Upstream: "u", BaseURL: "http://u/v1", Namespace: "n", Scope: ScopeCredential,
+			Headers: http.Header{"Authorization": {"Bearer a"}, "Anthropic-Beta": {"x"}, "Accept": {"*/*"}},
+		}
+		change(&s)
+		r, err := Parse([]byte(`{"model":"m"}`), events.APIChat, []byte("secret"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Release()
+		c := r.Components(s)
+		return [4]string{c.Route, c.Namespace, c.Caller, c.Params + c.Model}
+	}
+	base := around(func(*Surroundings) {})
+	for _, h := range base {
+		if len(h) < 16 {
+			t.Fatalf("%q", base)
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(*Surroundings)
+		at     int // the one that differs, -1: none
+		empty  bool
+	}{
+		"another credential": {func(s *Surroundings) { s.Headers.Set("Authorization", "Bearer b") }, 2, false},
+		"no credentials":     {func(s *Surroundings) { s.Headers.Del("Authorization") }, 2, true},
+		"shared":             {func(s *Surroundings) { s.Scope = ScopeShared }, 2, true},
+		"address":            {func(s *Surroundings) { s.BaseURL = "http://v/v1" }, 0, false},
+		"query":              {func(s *Surroundings) { s.Query = "beta=true" }, 0, false},
+		"API header":         {func(s *Surroundings) { s.Headers.Set("Anthropic-Beta", "y") }, 0, false},
+		"namespace":          {func(s *Surroundings) { s.Namespace = "o" }, 1, false},
+		"no namespace":       {func(s *Surroundings) { s.Namespace = "" }, 1, true},
+		"any other header":   {func(s *Surroundings) { s.Headers.Set("Accept", "x") }, -1, false},
+	} {
+		got := around(tc.change)
+		for i := range got {
+			if (got[i] != base[i]) != (i == tc.at) || i == tc.at && (got[i] == "") != tc.empty {
+				t.Errorf("%s: %q, not %q", name, got, base)
+			}
+		}
 	}
 }

@@ -255,3 +255,22 @@ func TestClass(t *testing.T) {
 		t.Error("a script without spaces is one class")
 	}
 }
+
+// A second reading orders what the first one did, however much that was.
+func TestICYReadsNestedBodiesAgain(t *testing.T) {
+	nested := func(open, end string) string {
+		const depth = 45
+		return `{"messages":[{"role":"user","content":"x","z":` + strings.Repeat(open, depth) + `"` + strings.Repeat("x", 10_000) + `"` + strings.Repeat(end, depth) + `}]}`
+	}
+	var safe, icy [2]Key
+	for i, body := range []string{nested(`{"a":`, `,"b":0}`), nested(`{"b":0,"a":`, `}`)} {
+		_, safe[i] = keysOf(t, events.APIChat, body)
+		var ok bool
+		if icy[i], ok = icyOf(t, events.APIChat, body, asIs); !ok {
+			t.Fatal("no icy key")
+		}
+	}
+	if safe[0] != safe[1] || icy[0] != icy[1] {
+		t.Errorf("safe equal: %v, icy equal: %v", safe[0] == safe[1], icy[0] == icy[1])
+	}
+}
