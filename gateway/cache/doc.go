@@ -22,8 +22,8 @@ const (
 	// meaning of system and user text: Unicode composition, line endings, blank
 	// space around a text and repeated within it, never in code.
 	MatchSafe Match = "safe"
-	// MatchICY: MatchSafe, or the same after a Normalization of that text: looser
-	// than meaning, by its user's choice. Requests of agents are matched as by
+	// MatchICY: MatchSafe, or the same after a Normalization of those texts, which
+	// may be looser than their meaning: its user's choice. Requests of agents are matched as by
 	// MatchSafe (see Request.ICY).
 	MatchICY Match = "icy"
 )

@@ -48,31 +48,26 @@ func ascii(b []byte) bool {
 // (NFC). Code is left alone, and so is what may be code, a quotation or a table:
 // fenced and indented lines, lines with a backtick, a double quote, a bar or a
 // tab, spaces next to a digit and at a line's end. Folding twice is folding once.
-//
-// normalize, when it is not nil, is then done to every run of lines that are not
-// left alone, their line ends within it, and appends its result to dst. A run of
-// which it leaves nothing stays as it is.
-func foldText(dst, text []byte, normalize func(dst, text []byte) []byte) []byte {
+func foldText(dst, text []byte) []byte {
 	text, indented := trimmed(text)
 	if !indented {
 		text = bytes.TrimLeft(text, " ")
 	}
-	out, open := foldLines(dst, bytes.TrimRight(text, " \t\r\n"), normalize)
+	out, open := foldLines(dst, bytes.TrimRight(text, " \t\r\n"))
 	if open {
-		out, _ = foldLines(dst, text, normalize) // what ends in code ends as it does
+		out, _ = foldLines(dst, text) // what ends in code ends as it does
 	}
 	return out
 }
 
 // foldLines folds a text line by line; open tells whether it ends within a fence.
-func foldLines(dst, text []byte, normalize func(dst, text []byte) []byte) (out []byte, open bool) {
-	f := folder{out: dst, normalize: normalize, run: -1}
+func foldLines(dst, text []byte) (out []byte, open bool) {
+	f := folder{out: dst}
 	for rest := text; len(rest) > 0; {
 		var line []byte
 		line, rest = cutLine(rest)
 		f.line(line)
 	}
-	f.endRun()
 	if n := len(text); n > 0 && text[n-1] != '\n' && text[n-1] != '\r' {
 		f.out = f.out[:len(f.out)-1] // the last line has no end
 	}
@@ -129,10 +124,6 @@ type folder struct {
 	blankFrom  int  // where they begin in out
 	blankLines int  // just read
 	indented   bool // the last line that was not blank was indented
-
-	normalize func(dst, text []byte) []byte
-	run       int // where in out the lines begin that normalize waits for; -1: nowhere
-	text      []byte
 }
 
 func (f *folder) line(line []byte) {
@@ -144,7 +135,6 @@ func (f *folder) line(line []byte) {
 		return
 	}
 	if len(bytes.Trim(line, " \t")) == 0 {
-		f.endRun()
 		if f.blankLines == 0 {
 			f.blankFrom = len(f.out)
 		}
@@ -169,25 +159,7 @@ func (f *folder) line(line []byte) {
 	f.prose(line)
 }
 
-// raw takes a line as it is.
-func (f *folder) raw(line []byte) {
-	f.endRun()
-	f.add(line)
-}
-
-func (f *folder) add(line []byte) { f.out = append(append(f.out, line...), '\n') }
-
-// endRun normalizes the lines of prose that came last.
-func (f *folder) endRun() {
-	if f.run < 0 {
-		return
-	}
-	lines := f.out[f.run : len(f.out)-1]
-	if f.text = f.normalize(f.text[:0], lines); len(f.text) > 0 {
-		f.out = append(append(f.out[:f.run], f.text...), '\n')
-	}
-	f.run = -1
-}
+func (f *folder) raw(line []byte) { f.out = append(append(f.out, line...), '\n') }
 
 func (f *folder) prose(line []byte) {
 	if !ascii(line) {
@@ -197,9 +169,6 @@ func (f *folder) prose(line []byte) {
 			return
 		}
 		line = composed
-	}
-	if f.normalize != nil && f.run < 0 {
-		f.run = len(f.out)
 	}
 	for {
 		i := bytes.Index(line, []byte("  "))
@@ -217,7 +186,7 @@ func (f *folder) prose(line []byte) {
 		f.out = append(f.out, line[:keep]...)
 		line = line[end:]
 	}
-	f.add(line)
+	f.raw(line)
 }
 
 func digit(c byte) bool { return c-'0' <= 9 }

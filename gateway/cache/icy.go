@@ -5,10 +5,12 @@ import (
 	"encoding/binary"
 )
 
-// Normalization is what an icy match does to prose.
+// Normalization is what an icy match does to texts that people and applications
+// wrote.
 type Normalization struct {
 	// Text appends the normal form of text to dst: the same one for the same text,
-	// always. It is called with lines of prose, never with code, and from many
+	// always. It gets whole texts, after the folds of MatchSafe, and it is for it to
+	// leave alone what in them is code, a name or a quotation. It is called by many
 	// goroutines at once.
 	Text func(dst, text []byte) []byte
 	// Version names the rules of Text. It is in the icy key: what other rules took

@@ -64,14 +64,8 @@ func TestICYKey(t *testing.T) {
 		{user("do it"), user("do not do it"), false},
 		{user("take 12"), user("take 13"), false},
 		{user("ab"), user("a b"), false},
-		{user("!"), user("."), false}, // rules that leave nothing are not followed
-		// Code and what may be code, a quotation or a table.
-		{user("run\n```\nLs\n```\nnow"), user("run\n```\nls\n```\nnow"), false},
-		{user("run\n```\nls\n```\nNow!"), user("run\n```\nls\n```\nnow"), true},
-		{user("x\n    Ls"), user("x\n    ls"), false},
-		{user("use `Ls`"), user("use `ls`"), false},
-		{user(`say "A"`), user(`say "a"`), false},
-		{user("| A |"), user("| a |"), false},
+		{user("!"), user("."), false},                                    // rules that leave nothing are not followed
+		{user("run\n```\na  b\n```"), user("run\n```\na b\n```"), false}, // the fold comes first
 		// What models said, names and parameters.
 		{`{"messages":[{"role":"assistant","content":"A"}]}`, `{"messages":[{"role":"assistant","content":"a"}]}`, false},
 		{`{"messages":[{"role":"user","name":"A","content":"x"}]}`, `{"messages":[{"role":"user","name":"a","content":"x"}]}`, false},
@@ -164,7 +158,7 @@ func TestEqualSafeIsEqualICY(t *testing.T) {
 			quoted, _ := json.Marshal(text)
 			return `{"system":` + string(quoted) + `,"messages":[{"content":[{"type":"text","text":` + string(quoted) + `}],"role":"user"}]}`
 		}
-		a, b := body(text), body(string(foldText(nil, []byte(text), nil)))
+		a, b := body(text), body(string(foldText(nil, []byte(text))))
 		var safe, icy [2]Key
 		for i, body := range []string{a, b} {
 			_, safe[i] = tryKeys(t, body)

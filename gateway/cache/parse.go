@@ -102,7 +102,7 @@ func (r *Request) reset(body []byte, api events.API, secret []byte) {
 		api: api, secret: secret, messages: r.messages[:0], safeMessages: r.safeMessages[:0], paramMembers: r.paramMembers[:0],
 		parts: r.parts[:0], dates: dates{cuts: r.dates.cuts[:0]}, icy: r.icy[:0],
 		scanner: scanner{
-			in: body, out: s.out[:0], members: s.members[:0], spare: s.spare[:0], text: s.text[:0], folded: s.folded[:0],
+			in: body, out: s.out[:0], members: s.members[:0], spare: s.spare[:0], text: s.text[:0], folded: s.folded[:0], normal: s.normal[:0],
 			responses: api == events.APIResponses,
 			anthropic: api == events.APIMessages || api == events.APICountTokens,
 			talks:     api != events.APIEmbeddings,

@@ -160,7 +160,13 @@ func (s *scanner) prose(start int) {
 	if !ok {
 		return
 	}
-	s.folded = foldText(s.folded[:0], text, s.normalize)
+	s.folded = foldText(s.folded[:0], text)
+	if s.normalize != nil {
+		// What rules leave nothing of says something all the same.
+		if s.normal = s.normalize(s.normal[:0], s.folded); len(s.normal) > 0 {
+			s.folded, s.normal = s.normal, s.folded
+		}
+	}
 	if bytes.Equal(s.folded, text) {
 		return
 	}

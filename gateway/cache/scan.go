@@ -45,8 +45,8 @@ type scanner struct {
 	role, kind string // known values only, "" otherwise
 	fold       bool   // folding would change its text
 	folding    bool   // fold its text
-	// normalize, in an icy reading, is done to the prose of a folded text; acts is
-	// set then when a message is not one of a mere conversation.
+	// normalize, in an icy reading, is done to a folded text; acts is set then when
+	// a message is not one of a mere conversation.
 	normalize func(dst, text []byte) []byte
 	acts      bool
 
@@ -54,6 +54,7 @@ type scanner struct {
 	usageEmpty bool // stream_options is {}
 	text       []byte
 	folded     []byte
+	normal     []byte
 }
 
 // member is one member of an object, as positions in out.
