@@ -133,6 +133,8 @@ func TestAgentsHaveNoICYKey(t *testing.T) {
 		{events.APIMessages, `{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64"}},{"type":"text","text":"x"}]}]}`, true},
 		{events.APIResponses, `{"input":[{"type":"function_call_output","call_id":"1","output":"x"}]}`, false},
 		{events.APIResponses, `{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"x"}]},{"type":"reasoning","summary":[]}]}`, true},
+		{events.APIResponses, `{"input":[{"type":"custom_tool_call_output","call_id":"1","output":"x"}]}`, false},
+		{events.APIResponses, `{"input":[{"type":"something_new"}]}`, false},
 		{events.APIResponses, `{"input":"x"}`, true},
 		{events.APIResponses, `{"input":"x","store":true}`, false},
 		{events.APIEmbeddings, `{"input":"x"}`, false},

@@ -21,7 +21,7 @@ type part struct {
 func (r *Request) partFrom(from int, in place) part {
 	return part{
 		span: span{from, r.pos}, in: in, prose: r.role != "" && foldable(r.role),
-		acts: r.role == "tool" || r.role == "other" || r.kind == "other",
+		acts: r.role == "tool" || r.role == "other" || r.kind != "" && r.kind != "message" && r.kind != "reasoning",
 	}
 }
 
