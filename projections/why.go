@@ -1,6 +1,10 @@
 package projections
 
-import "github.com/icyloom/icyloom/events"
+import (
+	"strings"
+
+	"github.com/icyloom/icyloom/events"
+)
 
 // Why a request was not answered from the cache: where it parts from the nearest
 // kept answer of its shape. WhyMessage is followed by a message's number, from 1;
@@ -72,4 +76,56 @@ func (c *call) asked() [3]string {
 		keys[0] = "" // it was only looked at
 	}
 	return keys
+}
+
+// Reason says in words what Recent.Why, or v_log.why, says of a miss in one. A
+// reason that it does not know it returns as it is.
+func Reason(why string) string {
+	if part, ok := strings.CutPrefix(why, whyDate); ok {
+		if part == whySystem {
+			return "the date in the system prompt changed, and nothing else"
+		}
+		return "a date or time in " + part + " changed, and nothing else"
+	}
+	if n, ok := strings.CutPrefix(why, whyMessage); ok {
+		return "message " + n + " of the conversation is another"
+	}
+	switch why {
+	case "":
+		return "no reason is known"
+	case whyNew:
+		return "nothing like it was stored"
+	case whyModel:
+		return "another model"
+	case whySystem:
+		return "another system prompt"
+	case whyTools:
+		return "other tools"
+	case whyParams:
+		return "other parameters"
+	}
+	return reasonBeside(why)
+}
+
+// reasonBeside is Reason where the request is the same.
+func reasonBeside(why string) string {
+	switch why {
+	case whyUpstream:
+		return "it was stored from another upstream"
+	case whyRoute:
+		return "it was stored with another address, query or API header"
+	case whyNamespace:
+		return "it was stored in another namespace"
+	case whyCaller:
+		return "it was stored for other credentials"
+	case whyScope:
+		return "it was stored under another version or setting"
+	case whyExpired:
+		return "it was stored, and had expired"
+	case whyEvicted:
+		return "it was stored, and was evicted or purged since"
+	case whyUnusable:
+		return "it was stored, and its body is not there or was older than the caller allows"
+	}
+	return why
 }

@@ -57,8 +57,12 @@ func checkWhy(t *testing.T, steps []whyStep, more ...events.Event) {
 	}
 	d, _ := dashboard(t, Window1h, base, evs...)
 	for i, s := range steps {
-		if got := d.Recent[len(steps)-1-i].Why; got != s.why {
+		got := d.Recent[len(steps)-1-i].Why
+		if got != s.why {
 			t.Errorf("step %d: %q, want %q", i, got, s.why)
+		}
+		if words := Reason(got); s.call.Outcome == events.OutcomeMiss && words == got {
+			t.Errorf("step %d: %q has no words", i, got)
 		}
 	}
 }
@@ -160,4 +164,16 @@ func TestWhyDate(t *testing.T) {
 		{ask(100, one(message(98, "10:31"), dated(98, "time"))), "date in message 98"},
 		{ask(100, one(message(50, "10:31"), dated(50, "time"))), "message 33"},
 	})
+}
+
+func TestReason(t *testing.T) {
+	for why, want := range map[string]string{
+		"system": "another system prompt", "date in system": "the date in the system prompt changed, and nothing else",
+		"date in message 12": "a date or time in message 12 changed, and nothing else", "message 3": "message 3 of the conversation is another",
+		"credentials": "it was stored for other credentials", "": "no reason is known", "a reason to come": "a reason to come",
+	} {
+		if got := Reason(why); got != want {
+			t.Errorf("%q: %q, want %q", why, got, want)
+		}
+	}
 }

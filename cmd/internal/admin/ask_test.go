@@ -177,7 +177,7 @@ func TestExplain(t *testing.T) {
 		got.Words != "it missed: message 3 of the conversation is another" || got.Stored != hex("dddddddd") {
 		t.Errorf("%+v, %+v, %v", got, got.Nearest, err)
 	}
-	if want := (Part{Name: "message 3", Hash: "4", Nearest: "3"}); len(got.Parts) != 7 || got.Parts[5] != want {
+	if want := (Part{Name: "message 3", Hash: "4", Nearest: "3", like: "4"}); len(got.Parts) != 8 || got.Parts[5] != want {
 		t.Errorf("parts: %+v", got.Parts)
 	}
 	for id, words := range map[string]string{hit: "(match: safe)", pass: "the cache was not asked: no-store"} {
@@ -193,8 +193,29 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// The nearest answer is the one that only the date keeps apart, not the one of the
+// same day that answers something else.
+func TestExplainADate(t *testing.T) {
+	r := newRig(t)
+	on := func(day string, message string) *events.Components {
+		return &events.Components{
+			Model: "m", System: day, Params: "p", Messages: []string{message}, Undated: []events.Undated{{Hash: "any day"}, {Message: 9, Hash: "no such message"}},
+		}
+	}
+	near := r.keep(kept{key: "aaaaaaaa", components: on("monday", "1")})
+	r.keep(kept{key: "bbbbbbbb", components: on("tuesday", "2")})
+	r.keep(kept{key: "cccccccc", components: on("tuesday", "1")})
+	got, err := r.Explain(t.Context(), ExplainRequest{})
+	if err != nil || got.Why != "date in system" || got.Words != "it missed: the date in the system prompt changed, and nothing else" ||
+		got.Nearest == nil || got.Nearest.Event != near || got.Nearest.Differs != "system" {
+		t.Errorf("%+v, %+v, %v", got, got.Nearest, err)
+	}
+}
+
 func TestDiffers(t *testing.T) {
-	of := func(messages ...string) []Part { return partsOf(&events.Components{Messages: messages}) }
+	of := func(messages ...string) []Part {
+		return partsOf(events.LLMCall{Components: &events.Components{Messages: messages}})
+	}
 	for _, c := range []struct {
 		own, theirs []Part
 		want        string

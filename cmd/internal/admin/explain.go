@@ -35,8 +35,8 @@ type ExplainReport struct {
 	// answer it repeats.
 	Stored   string `json:"stored,omitempty"`
 	Replayed string `json:"replayed,omitempty"`
-	// Nearest is the answer, of the last ones stored before it for the same endpoint
-	// and upstream, that shares the longest beginning with it; nil: there was none.
+	// Nearest is the answer, of the last ones stored before it for the same endpoint,
+	// that shares the longest beginning with it, dates aside; nil: there was none.
 	Nearest *Nearest `json:"nearest,omitempty"`
 	// Parts are the request's parts beside those of Nearest.
 	Parts []Part `json:"parts,omitempty"`
@@ -53,11 +53,13 @@ type Nearest struct {
 }
 
 // Part is a truncated hash of a part of a request: the log holds no text. "" is a
-// part that it does not have.
+// part that it does not have. Of the upstream it is the name.
 type Part struct {
 	Name    string `json:"name"`
 	Hash    string `json:"hash,omitempty"`
 	Nearest string `json:"nearest,omitempty"`
+
+	like string // Hash, or that of the part without its dates
 }
 
 // Explain tells why a call was not answered from the cache.
@@ -93,7 +95,7 @@ func (c *Cache) Explain(ctx context.Context, r ExplainRequest) (ExplainReport, e
 func sentence(at projections.Call, call events.LLMCall) string {
 	switch call.Outcome {
 	case events.OutcomeMiss:
-		return "it missed: " + Reason(at.Why)
+		return "it missed: " + projections.Reason(at.Why)
 	case events.OutcomeHit:
 		return "it was answered from the cache (match: " + call.Match + ")"
 	case events.OutcomeCoalesced:
@@ -122,9 +124,9 @@ func (c *Cache) call(ctx context.Context, seq uint64) (at time.Time, call events
 
 // nearest compares the call with the answers stored before it.
 func (c *Cache) nearest(ctx context.Context, report *ExplainReport, call events.LLMCall) error {
-	own := partsOf(call.Components)
+	own := partsOf(call)
 	best, looked := -1, 0
-	q := projections.AnswerQuery{Upstream: call.Upstream, Gone: true, Below: report.Seq}
+	q := projections.AnswerQuery{Gone: true, Below: report.Seq}
 	return c.each(ctx, q, func(a projections.CachedAnswer) (bool, error) {
 		looked++
 		_, other, err := c.call(ctx, a.Seq)
@@ -134,7 +136,7 @@ func (c *Cache) nearest(ctx context.Context, report *ExplainReport, call events.
 		if other.API != call.API || other.Components == nil {
 			return looked < nearCandidates, nil
 		}
-		theirs := partsOf(other.Components)
+		theirs := partsOf(other)
 		if same := shared(own, theirs); same > best {
 			best = same
 			report.Parts = beside(own, theirs)
@@ -144,18 +146,40 @@ func (c *Cache) nearest(ctx context.Context, report *ExplainReport, call events.
 	})
 }
 
-// partsOf are a request's parts in the order in which they are compared.
-func partsOf(c *events.Components) []Part {
+// partsOf are a request's parts in the order in which they are compared, and what
+// counts beside its body.
+func partsOf(call events.LLMCall) []Part {
+	c := call.Components
 	parts := []Part{{Name: "model", Hash: c.Model}, {Name: "system", Hash: c.System}, {Name: "tools", Hash: c.Tools}}
 	for i, m := range c.Messages {
 		parts = append(parts, Part{Name: "message " + strconv.Itoa(i+1), Hash: m})
 	}
-	return append(parts, Part{Name: "params", Hash: c.Params})
+	parts = append(parts, Part{Name: "params", Hash: c.Params})
+	for _, p := range []Part{
+		{Name: "upstream", Hash: call.Upstream}, {Name: "route", Hash: c.Route}, {Name: "namespace", Hash: c.Namespace}, {Name: "credentials", Hash: c.Caller},
+	} {
+		if p.Hash != "" {
+			parts = append(parts, p)
+		}
+	}
+	for i := range parts {
+		parts[i].like = parts[i].Hash
+	}
+	for _, u := range c.Undated {
+		at := 1 // the system prompt
+		if u.Message > 0 {
+			at = u.Message + 2
+		}
+		if u.Message >= 0 && u.Message <= len(c.Messages) {
+			parts[at].like = u.Hash
+		}
+	}
+	return parts
 }
 
-// shared is how many parts two requests share from the beginning on.
+// shared is how many parts two requests share from the beginning on, dates aside.
 func shared(a, b []Part) (n int) {
-	for n < min(len(a), len(b)) && a[n].Name == b[n].Name && a[n].Hash == b[n].Hash {
+	for n < min(len(a), len(b)) && a[n].Name == b[n].Name && a[n].like == b[n].like {
 		n++
 	}
 	return n

@@ -31,7 +31,7 @@ Exit codes: 0 it worked, 1 it did not, 2 usage.`,
 	}
 	cmd.AddCommand(
 		a.cacheListCommand(), a.cacheStatsCommand(), a.cacheShowCommand(), a.cacheSearchCommand(),
-		a.cacheExplainCommand(), a.cachePurgeCommand(),
+		a.cacheExplainCommand(), a.cacheShadowCommand(), a.cachePurgeCommand(),
 	)
 	return cmd
 }

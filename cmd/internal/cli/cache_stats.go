@@ -139,7 +139,7 @@ func printStats(out io.Writer, r admin.StatsReport) error {
 	if misses > 0 {
 		fmt.Fprintf(w, "\nwhy requests missed\tmisses\tof %d (among the last %d events)\n", misses, r.MissesWithin)
 		for _, m := range r.Misses[:min(len(r.Misses), 12)] {
-			fmt.Fprintf(w, "%s\t%d\t%.1f %%\n", printable(admin.Reason(m.Why)), m.Count, float64(m.Count)*100/float64(misses))
+			fmt.Fprintf(w, "%s\t%d\t%.1f %%\n", printable(projections.Reason(m.Why)), m.Count, float64(m.Count)*100/float64(misses))
 		}
 	}
 	if len(r.Gone) > 0 {

@@ -90,7 +90,7 @@ type Upstream struct {
 type Cache struct {
 	// How alike two requests must be: exact, safe (also apart in blank space and Unicode form only), or icy (also apart in case, spelling and punctuation of prose, which can change the meaning; never with tools).
 	Match string `yaml:"match" enum:"exact,safe,icy"`
-	// A looser match to try out: icy. It answers nothing; the dashboard says what it would have saved. Empty: none.
+	// A looser match to try out: icy. It answers nothing; `icyloom cache shadow` says what it would have saved. Empty: none.
 	Shadow string `yaml:"shadow" enum:"icy,"`
 	// How long an answer may be repeated.
 	TTL Duration `yaml:"ttl"`
