@@ -166,11 +166,19 @@ func (c *call) asked() int64 {
 	return tokens.Request(c.body.b)
 }
 
+// plain is the request's body without a content coding.
+func (c *call) plain() []byte {
+	if c.decoded != nil {
+		return c.decoded.b
+	}
+	return c.body.b
+}
+
 // keep hands a complete answer to the cache and says so in the event; the
 // result is to be called once the event is appended.
 func (c *call) keep(f protocol.Facts, form cache.Form, contentType string, data []byte) (show func()) {
 	none := func() {}
-	if !c.mayStore || !f.Complete || f.ToolCalls || f.Hosted || f.Failed != "" || len(data) > maxAnswer {
+	if !c.mayStore || !f.Complete || f.ToolCalls && !c.g.opt.Cache.ToolCalls || f.Hosted || f.Failed != "" || len(data) > maxAnswer {
 		return none
 	}
 	if form == cache.FormSSE && c.rt.api == events.APIChat && c.req.SaysUsage && !c.req.AsksUsage {
@@ -179,7 +187,7 @@ func (c *call) keep(f protocol.Facts, form cache.Form, contentType string, data 
 	now := c.g.opt.Now().UTC()
 	a := &cache.Answer{
 		Exact: c.exact, Safe: c.safe, Form: form, ContentType: contentType, Data: append([]byte(nil), data...),
-		Usage: c.usage(f, true), Model: clip(f.Model, 256), Event: c.id, At: now, Expires: now.Add(c.g.opt.Cache.TTL),
+		Usage: c.usage(f, true), Model: clip(f.Model, 256), ToolCalls: f.ToolCalls, Event: c.id, At: now, Expires: now.Add(c.g.opt.Cache.TTL),
 		LatencyUS: max(now.Sub(c.start).Microseconds(), 0),
 	}
 	if c.g.opt.Cache.KeepPrompts {
@@ -200,14 +208,11 @@ func (c *call) keep(f protocol.Facts, form cache.Form, contentType string, data 
 
 // prompt copies the request's text, nil when it is too large to be kept.
 func (c *call) prompt() []byte {
-	text := c.body
-	if c.decoded != nil {
-		text = c.decoded
-	}
-	if len(text.b) > maxPrompt {
+	text := c.plain()
+	if len(text) > maxPrompt {
 		return nil
 	}
-	return append([]byte(nil), text.b...)
+	return append([]byte(nil), text...)
 }
 
 // maxAnswer is the size in bytes above which an answer is not cached, maxPrompt

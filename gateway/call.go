@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/icyloom/icyloom/events"
 	"github.com/icyloom/icyloom/gateway/cache"
+	"github.com/icyloom/icyloom/gateway/internal/callid"
 	"github.com/icyloom/icyloom/gateway/internal/protocol"
 )
 
@@ -216,9 +218,12 @@ func (c *call) bypass() string {
 	return ""
 }
 
-// fits tells whether a kept answer is one for this very request, and young
-// enough.
+// fits tells whether a kept answer is one for this very request, of a kind that
+// is replayed, and young enough.
 func (c *call) fits(a *cache.Answer) bool {
+	if a.ToolCalls && !c.g.opt.Cache.ToolCalls {
+		return false // kept while that was on
+	}
 	if c.g.opt.Cache.Match == cache.MatchExact && a.Exact != c.exact {
 		return false
 	}
@@ -252,6 +257,9 @@ func (c *call) hit(a *cache.Answer) bool {
 		c.g.opt.Logger.Warn("a cached answer cannot be replayed", "key", c.key, "form", form, "err", err)
 		return false
 	}
+	if a.ToolCalls {
+		data = c.freshIDs(form, data)
+	}
 	age := c.age(a)
 	c.bookHit(a, age, len(data))
 	h := c.w.Header()
@@ -284,6 +292,20 @@ func render(p protocol.Protocol, have, want cache.Form, raw []byte, r protocol.R
 		return p.ToSSE(raw, r)
 	}
 	return p.ToJSON(raw)
+}
+
+// freshIDs gives the tool calls of an answer ids that the conversation does not
+// hold.
+func (c *call) freshIDs(form cache.Form, data []byte) []byte {
+	r := c.renewer()
+	if form == cache.FormSSE {
+		return r.SSE(data)
+	}
+	return r.JSON(data)
+}
+
+func (c *call) renewer() *callid.Renewer {
+	return callid.New(c.rt.proto.Calls(), func(id []byte) bool { return bytes.Contains(c.plain(), id) })
 }
 
 // head puts what every answer bears into its header.

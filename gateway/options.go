@@ -164,8 +164,8 @@ type CacheOptions struct {
 	// Scope is who shares answers: those with the same credentials, or all
 	// (credential).
 	Scope cache.Scope
-	// ToolCalls keeps answers that call tools as well. They would be replayed with
-	// ids that the conversation already holds, so New refuses it for now.
+	// ToolCalls keeps answers that call tools as well. Each replay has tool-call ids
+	// of its own, for a conversation must not hold one twice.
 	ToolCalls bool
 	// Coalesce is refused by New: this version does not have it.
 	Coalesce bool
@@ -249,7 +249,7 @@ func (c CacheOptions) check() error {
 	for _, no := range []struct {
 		set  bool
 		name string
-	}{{c.ToolCalls, "cache.tool_calls"}, {c.Coalesce, "cache.coalesce"}} {
+	}{{c.Coalesce, "cache.coalesce"}} {
 		if no.set {
 			faults = append(faults, fmt.Errorf("gateway: %s is not available in this version: leave it out", no.name))
 		}

@@ -27,6 +27,8 @@ type Answer struct {
 	Data        []byte
 	Usage       *events.Usage
 	Model       string
+	// ToolCalls is set when it asks for tools: each replay needs ids of its own.
+	ToolCalls bool
 	// Event is the id of the event of the call that brought it.
 	Event   string
 	At      time.Time // when it came
@@ -74,6 +76,7 @@ type meta struct {
 	ContentType string        `json:"content_type"`
 	Usage       *events.Usage `json:"usage,omitempty"`
 	Model       string        `json:"model,omitempty"`
+	ToolCalls   bool          `json:"tool_calls,omitempty"`
 	Event       string        `json:"event"`
 	At          time.Time     `json:"at"`
 	LatencyUS   int64         `json:"latency_us"`
@@ -82,10 +85,12 @@ type meta struct {
 }
 
 // The versions of meta. A body with a prompt has one of its own: a build that
-// knows of no prompts would take it for the end of the answer.
+// knows of no prompts would take it for the end of the answer. So has one with
+// tool calls, with a prompt or without: others would replay the ids as they are.
 const (
 	metaVersion       = 1
 	metaPromptVersion = 2
+	metaCallsVersion  = 3
 )
 
 // body is the kept form of an answer: its bytes, and behind them those of the
@@ -95,11 +100,14 @@ func (a *Answer) body(key Key, prompt []byte) (events.Body, error) {
 	if len(prompt) > 0 {
 		v, data = metaPromptVersion, append(append(make([]byte, 0, len(a.Data)+len(prompt)), a.Data...), prompt...)
 	}
+	if a.ToolCalls {
+		v = metaCallsVersion
+	}
 	safe := ""
 	if a.Safe != key {
 		safe = a.Safe.String()
 	}
-	m, err := json.Marshal(meta{v, a.Exact.String(), safe, a.Form, a.ContentType, a.Usage, a.Model, a.Event, a.At, a.LatencyUS, len(prompt)})
+	m, err := json.Marshal(meta{v, a.Exact.String(), safe, a.Form, a.ContentType, a.Usage, a.Model, a.ToolCalls, a.Event, a.At, a.LatencyUS, len(prompt)})
 	return events.Body{Class: events.BodyCache, Key: key.String(), Expires: a.Expires, Meta: m, Data: data}, err
 }
 
@@ -111,8 +119,9 @@ func ReadBody(b events.Body) (a *Answer, ok bool) {
 		return nil, false
 	}
 	switch n := m.PromptBytes; {
-	case m.Version == metaVersion && n == 0:
-	case m.Version == metaPromptVersion && n > 0 && n <= len(b.Data):
+	case m.Version == metaVersion && n == 0 && !m.ToolCalls:
+	case m.Version == metaPromptVersion && n > 0 && n <= len(b.Data) && !m.ToolCalls:
+	case m.Version == metaCallsVersion && n >= 0 && n <= len(b.Data) && m.ToolCalls:
 	default:
 		return nil, false
 	}
@@ -126,7 +135,7 @@ func ReadBody(b events.Body) (a *Answer, ok bool) {
 	}
 	end := len(b.Data) - m.PromptBytes
 	a = &Answer{
-		Exact: exact, Safe: safe, Form: m.Form, ContentType: m.ContentType, Data: b.Data[:end:end], Usage: m.Usage, Model: m.Model,
+		Exact: exact, Safe: safe, Form: m.Form, ContentType: m.ContentType, Data: b.Data[:end:end], Usage: m.Usage, Model: m.Model, ToolCalls: m.ToolCalls,
 		Event: m.Event, At: m.At, Expires: b.Expires, LatencyUS: m.LatencyUS,
 	}
 	if m.PromptBytes > 0 {

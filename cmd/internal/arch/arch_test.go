@@ -155,6 +155,7 @@ func TestLeavesStayLeaves(t *testing.T) {
 		"gateway/internal/sse":       {},
 		"gateway/internal/streak":    {},
 		"gateway/internal/loop":      {"events"},
+		"gateway/internal/callid":    {"gateway/internal/protocol", "gateway/internal/sse", "gateway/internal/openai", "gateway/internal/anthropic"}, // its tests are over both
 		"gateway/internal/openai":    {"events", "gateway/internal/protocol", "gateway/internal/sse"},
 		"gateway/internal/anthropic": {"events", "gateway/internal/protocol", "gateway/internal/sse"},
 		"cmd/internal/config":        {},

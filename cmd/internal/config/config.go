@@ -100,6 +100,8 @@ type Cache struct {
 	Scope string `yaml:"scope" enum:"credential,shared"`
 	// Whether each cached answer's request is kept beside it, in the same body, so that `icyloom cache search` finds it. Both go together; the log never holds either.
 	KeepPrompts bool `yaml:"keep_prompts"`
+	// Keep answers that call tools as well. Every replay gets new tool-call ids, so that no id comes twice in a conversation. What the tools then do is done again.
+	ToolCalls bool `yaml:"tool_calls"`
 }
 
 // Console is the section of the console.

@@ -76,6 +76,11 @@ func (Messages) ReadJSON(body []byte) protocol.Facts {
 // SSE returns a stored stream as it is: the form does not depend on the request.
 func (Messages) SSE(stream []byte, _ protocol.Replay) ([]byte, error) { return stream, nil }
 
+// Calls are the content blocks that have an id.
+func (Messages) Calls() protocol.Calls {
+	return protocol.Calls{Objects: []string{"content", "content_block", "message.content"}, IDs: []string{"id"}, Hint: `"tool_use"`}
+}
+
 // ErrorBody is a JSON error answer.
 func (Messages) ErrorBody(typ, message string) []byte {
 	name := map[string]string{

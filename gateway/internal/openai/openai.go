@@ -28,3 +28,14 @@ func (Chat) API() events.API { return events.APIChat }
 
 // API names the protocol.
 func (Responses) API() events.API { return events.APIResponses }
+
+// Calls are the tool_calls of messages and deltas.
+func (Chat) Calls() protocol.Calls {
+	return protocol.Calls{Objects: []string{"choices.message.tool_calls", "choices.delta.tool_calls"}, IDs: []string{"id"}, Hint: `"tool_calls"`}
+}
+
+// Calls are the items with a call_id. Their own id goes with it: the events of
+// an item refer to it by that.
+func (Responses) Calls() protocol.Calls {
+	return protocol.Calls{Objects: []string{"output", "item", "response.output"}, IDs: []string{"id", "call_id"}, Mark: "call_id", Hint: `"call_id"`}
+}

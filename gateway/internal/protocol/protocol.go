@@ -71,6 +71,21 @@ type Replay struct {
 	IncludeUsage bool
 }
 
+// Calls say where the answers of a protocol ask for tools: each such object is a
+// call, see gateway/internal/callid.
+type Calls struct {
+	// Objects are the paths of calls in a JSON answer or in an event's data: member
+	// names joined by dots, arrays left out.
+	Objects []string
+	// IDs are the members of a call that hold its ids.
+	IDs []string
+	// Mark is a member that calls have and other objects in those places lack; "":
+	// all objects there are calls.
+	Mark string
+	// Hint is in every JSON answer or event that has a call in it.
+	Hint string
+}
+
 // Protocol is the wire form of one API. Implementations are stateless.
 type Protocol interface {
 	// API names the protocol.
@@ -87,6 +102,9 @@ type Protocol interface {
 	ToJSON(sse []byte) ([]byte, error)
 	// SSE adapts a stored complete stream to r (it may return sse itself).
 	SSE(sse []byte, r Replay) ([]byte, error)
+	// Calls says where an answer, in either form, asks for tools: what a replay
+	// gives ids of its own.
+	Calls() Calls
 	// ErrorBody is a JSON error answer in the protocol's shape. typ is one of the
 	// protocol-neutral words invalid_request, authentication, not_found,
 	// too_large, rate_limit, upstream, timeout, internal.
