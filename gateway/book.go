@@ -23,6 +23,9 @@ func (c *call) book() {
 	now := c.g.opt.Now()
 	c.ev.LatencyUS = max(now.Sub(c.start).Microseconds(), 0)
 	c.ev.API = c.rt.api
+	if c.flight != nil {
+		defer c.flight.booking(&c.ev)()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	c.unlog = cancel
@@ -62,17 +65,7 @@ func (c *call) bookHit(a *cache.Answer, age time.Duration, size int) {
 	ev.SavedLatencyUS = &a.LatencyUS
 	ttft := max(c.g.opt.Now().Sub(c.start).Microseconds(), 0)
 	ev.TTFTUS = &ttft
-	if a.Usage != nil {
-		usage := *a.Usage
-		if usage.Basis == events.BasisReported {
-			usage.Basis = events.BasisReplayed
-		}
-		ev.Usage = &usage
-		if p := c.g.opt.Prices; p != nil {
-			ev.PriceVersion = p.Version()
-			ev.CostSavedNanoUSD = p.Saved(c.pricedModel(), c.g.opt.Now(), a.Usage, age)
-		}
-	}
+	c.bookSaved(a.Usage, age)
 	c.book()
 }
 
@@ -85,6 +78,22 @@ func (c *call) matchOf(a *cache.Answer) cache.Match {
 		return cache.MatchSafe
 	}
 	return cache.MatchICY
+}
+
+// bookSaved notes what another call paid and this one repeats, age later.
+func (c *call) bookSaved(paid *events.Usage, age time.Duration) {
+	if paid == nil {
+		return
+	}
+	usage := *paid
+	if usage.Basis == events.BasisReported {
+		usage.Basis = events.BasisReplayed
+	}
+	c.ev.Usage = &usage
+	if p := c.g.opt.Prices; p != nil {
+		c.ev.PriceVersion = p.Version()
+		c.ev.CostSavedNanoUSD = p.Saved(c.pricedModel(), c.g.opt.Now(), paid, age)
+	}
 }
 
 // pricedModel is the model that answered, else the one asked for.

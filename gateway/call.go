@@ -39,6 +39,7 @@ type call struct {
 	mayStore   bool
 	loop       string              // what X-Icyloom-Loop says, with ev.Loop
 	shadowed   func(*cache.Answer) // told of the answer that is kept; nil: nobody asks
+	flight     *flight             // that shares this call's answer
 
 	ev       events.LLMCall
 	appended bool
@@ -73,6 +74,9 @@ func (c *call) run() {
 		return
 	}
 	if c.lookup() {
+		return
+	}
+	if c.g.opt.Cache.Coalesce && c.coalesce() {
 		return
 	}
 	c.announce()

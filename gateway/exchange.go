@@ -35,6 +35,9 @@ type exchange struct {
 func (x *exchange) send() (*http.Response, error) {
 	x.header = requestHeader(x.r.Header)
 	x.up.authorize(x.header, x.trusted == x.up)
+	if x.flight != nil {
+		delete(x.header, "Accept-Encoding") // others may not take the one that this client does
+	}
 	ask := x.rt.api == events.APIChat && x.req != nil && x.req.Stream && !x.up.refusesUsage.Load()
 	resp, err := x.attempt(ask)
 	if err != nil || !x.injected || resp.StatusCode != http.StatusBadRequest && resp.StatusCode != http.StatusUnprocessableEntity {

@@ -29,6 +29,7 @@ type Gateway struct {
 	store      *cache.Store
 	icy        cache.Normalization
 	shadow     *shadow // nil: nothing is sampled
+	flights    flights
 	ids        *events.IDs
 	dog        *watchdog
 	room       room // for request bodies
@@ -175,9 +176,11 @@ func (g *Gateway) State() State {
 	g.mu.Unlock()
 	s.BodyBytes, s.BodyLimit = g.room.used.Load(), g.room.limit
 	hot, known, dropped := g.store.Stats()
+	flights, following, coalesced := g.flights.stats()
 	s.Cache = CacheState{
 		Match: string(g.opt.Cache.Match), Scope: string(g.opt.Cache.Scope), TTLMS: g.opt.Cache.TTL.Milliseconds(),
 		HotBytes: hot, HotLimit: g.opt.Cache.HotBytes, Known: known, Dropped: dropped,
+		Flights: flights, Following: following, Coalesced: coalesced,
 	}
 	return s
 }
@@ -197,6 +200,13 @@ func (g *Gateway) enter() bool {
 	}
 	g.inFlight++
 	return true
+}
+
+// stay is enter for what a request in flight leaves behind.
+func (g *Gateway) stay() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.inFlight++
 }
 
 func (g *Gateway) leave() {

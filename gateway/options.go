@@ -167,7 +167,8 @@ type CacheOptions struct {
 	// ToolCalls keeps answers that call tools as well. Each replay has tool-call ids
 	// of its own, for a conversation must not hold one twice.
 	ToolCalls bool
-	// Coalesce is refused by New: this version does not have it.
+	// Coalesce lets identical requests that are under way at the same time share
+	// one upstream call. Whoever asks several times for several answers gets one.
 	Coalesce bool
 	// KeepPrompts keeps each cached answer's request body beside it, in the same
 	// body, for a person to search.
@@ -245,14 +246,6 @@ func (c CacheOptions) check() error {
 	}
 	if c.Scope != cache.ScopeCredential && c.Scope != cache.ScopeShared {
 		faults = append(faults, fmt.Errorf("gateway: cache.scope %q is unknown: use credential or shared", c.Scope))
-	}
-	for _, no := range []struct {
-		set  bool
-		name string
-	}{{c.Coalesce, "cache.coalesce"}} {
-		if no.set {
-			faults = append(faults, fmt.Errorf("gateway: %s is not available in this version: leave it out", no.name))
-		}
 	}
 	return errors.Join(faults...)
 }

@@ -297,7 +297,6 @@ func TestNewRefuses(t *testing.T) {
 		"cache.match \"like\"":     {Log: log, Cache: gateway.CacheOptions{Match: "like"}},
 		"needs Cache.Normalize":    {Log: log, Cache: gateway.CacheOptions{Match: "icy"}},
 		"cache.scope":              {Log: log, Cache: gateway.CacheOptions{Scope: "all"}},
-		"cache.coalesce":           {Log: log, Cache: gateway.CacheOptions{Coalesce: true}},
 		"match or shadow needs":    {Log: log, Cache: gateway.CacheOptions{Shadow: "icy"}},
 		"cache.shadow \"safe\"":    {Log: log, Cache: gateway.CacheOptions{Shadow: "safe", Match: "exact"}},
 		"looser than cache.match":  {Log: log, Cache: gateway.CacheOptions{Shadow: "icy", Match: "icy", Normalize: plainly}},

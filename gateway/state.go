@@ -64,4 +64,10 @@ type CacheState struct {
 	HotLimit int64  `json:"hot_limit_bytes"`
 	Known    int    `json:"known"`   // bodies in the index of keys
 	Dropped  int64  `json:"dropped"` // answers not kept because the writer was behind
+	// Flights are the upstream calls under way that a like request would share,
+	// Following the requests that do, and Coalesced those that were answered so
+	// since the start. All stay 0 without cache.coalesce.
+	Flights   int   `json:"flights"`
+	Following int   `json:"following"`
+	Coalesced int64 `json:"coalesced"`
 }

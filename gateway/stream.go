@@ -32,7 +32,7 @@ type streamer struct {
 }
 
 func newStreamer(x *exchange, resp *http.Response) *streamer {
-	s := &streamer{exchange: x, resp: resp, meter: x.rt.proto.NewMeter(), strip: x.injected}
+	s := &streamer{exchange: x, resp: resp, meter: x.rt.proto.NewMeter(), strip: x.injected || x.flight != nil}
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		s.tap, s.decoded = newTap(coding), s.strip
 		if s.decoded {
@@ -122,12 +122,15 @@ func (s *streamer) events(piece []byte, forward bool) {
 			fallthrough
 		case carried:
 			flush()
-			if forward && !(class == protocol.ClassUsage && s.strip) {
+			if class == protocol.ClassUsage && s.strip {
+				s.leaveOut(p.Raw)
+			} else if forward {
 				s.write(p.Raw, true)
 			}
 			from = to + n
 		case class == protocol.ClassUsage && s.strip:
 			flush()
+			s.leaveOut(p.Raw)
 			from = to + n
 		}
 		to += n
@@ -148,6 +151,18 @@ func (s *streamer) refused() bool {
 	}
 	s.err = errRefused
 	return true
+}
+
+// leaveOut keeps an event from a client that did not ask for it; of those who
+// share the stream others may have.
+func (s *streamer) leaveOut(raw []byte) {
+	if s.flight == nil {
+		return
+	}
+	if !s.injected {
+		s.ev.ResponseBytes += int64(len(raw)) // the one who makes the call did ask
+	}
+	s.flight.leaveOut(raw, !s.injected)
 }
 
 // read meters one event.

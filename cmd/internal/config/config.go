@@ -102,6 +102,8 @@ type Cache struct {
 	KeepPrompts bool `yaml:"keep_prompts"`
 	// Keep answers that call tools as well. Every replay gets new tool-call ids, so that no id comes twice in a conversation. What the tools then do is done again.
 	ToolCalls bool `yaml:"tool_calls"`
+	// Let identical requests that are under way at the same time share one upstream call, streams included. Off, ten samples of one prompt are ten answers; on, they are one.
+	Coalesce bool `yaml:"coalesce"`
 }
 
 // Console is the section of the console.

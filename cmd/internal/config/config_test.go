@@ -89,7 +89,7 @@ cache: {match: exact, ttl: 7d, keep_prompts: true}
 }
 
 func TestKeysOfOtherVersions(t *testing.T) {
-	c, err := config.Parse([]byte("cache: {coalesce: false}\nledger: {durability: process}\nrelay:\n  servers: []\n"), presets(t), env(nil))
+	c, err := config.Parse([]byte("ledger: {durability: process}\n\nrelay:\n  servers: []\n"), presets(t), env(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestFaults(t *testing.T) {
 		{"a receiver's headers", "telemetry: {otlp_headers_env: SHORT}\n", []string{"telemetry.otlp_headers_env: names SHORT, whose value is not name=value"}},
 		{"credentials for no NATS", "ledger: {nats: {creds: c}}\n", []string{"ledger.nats.creds: is set without"}},
 		{"a short token", "auth: {token_env: SHORT}\n", []string{"auth.token_env: names SHORT, whose value is too short"}},
-		{"what this version cannot do", "cache: {coalesce: true}\nledger: {durability: power}\n", []string{"line 1: cache.coalesce: this version knows only cache.coalesce: false; leave the key out", "line 2: ledger.durability: this version knows only ledger.durability: process"}},
+		{"what this version cannot do", "ledger: {durability: power}\n", []string{"line 1: ledger.durability: this version knows only ledger.durability: process"}},
 		{"a token padded with blanks", "auth: {token_env: PADDED}\n", []string{"auth.token_env: names PADDED, whose value is too short"}},
 		{"a host with a wildcard", "auth:\n  hosts: ['*.lan']\n", []string{`auth.hosts[0]: "*.lan" is not a host name`}},
 	} {

@@ -13,8 +13,6 @@ func (d *decoder) later(key, value *yaml.Node, path string) bool {
 		d.notices = append(d.notices, Fault{Line: key.Line, Key: path, What: "this version has no such part, so nothing is done with it"})
 	case "ledger.durability":
 		d.only(value, path, "process")
-	case "cache.coalesce":
-		d.only(value, path, "false")
 	default:
 		return false
 	}

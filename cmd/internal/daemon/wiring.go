@@ -29,7 +29,7 @@ func gatewayOptions(c config.Config, h home.Home, env func(string) string) (gate
 		Defaults: map[gateway.Family]string{},
 		Cache: gateway.CacheOptions{
 			Match: cache.Match(c.Cache.Match), Shadow: cache.Match(c.Cache.Shadow), TTL: c.Cache.TTL.D(), Scope: cache.Scope(c.Cache.Scope),
-			KeepPrompts: c.Cache.KeepPrompts, ToolCalls: c.Cache.ToolCalls,
+			KeepPrompts: c.Cache.KeepPrompts, ToolCalls: c.Cache.ToolCalls, Coalesce: c.Cache.Coalesce,
 		},
 	}
 	for family, name := range g.Defaults {
