@@ -102,7 +102,7 @@ func TestAppendJSON(t *testing.T) {
 			c.KeyICY = text.Draw(t, "icy")
 			c.Shadow = &Shadow{Match: text.Draw(t, "looser"), OneIn: rapid.Int64().Draw(t, "one in"), Replayed: text.Draw(t, "would")}
 			c.Tried = []Tried{{Upstream: text.Draw(t, "first"), Error: text.Draw(t, "failed"), Status: rapid.Int().Draw(t, "its status")}, {}}
-			c.Items = &Items{Asked: rapid.Int().Draw(t, "asked"), Cached: rapid.Int().Draw(t, "cached"), Usage: c.Usage, CostSavedNanoUSD: num.Draw(t, "items saved")}
+			c.Items = &Items{Asked: rapid.Int().Draw(t, "asked"), Cached: rapid.Int().Draw(t, "cached"), Usage: c.Usage, CostSavedNanoUSD: num.Draw(t, "items saved"), Stored: []Stored{*c.Stored, {}}}
 			c.Compress = &Compress{TokensBefore: 1, TokensAfter: rapid.Int64().Draw(t, "after"), Counter: text.Draw(t, "c")}
 		}
 		var want bytes.Buffer

@@ -154,6 +154,8 @@ type Items struct {
 	// own, which are what was paid for the others.
 	Usage            *Usage `json:"usage,omitempty"`
 	CostSavedNanoUSD *int64 `json:"cost_saved_nusd,omitempty"`
+	// Stored are the bodies that the others were kept under, one each.
+	Stored []Stored `json:"stored,omitempty"`
 }
 
 // Stored names the cached body an answer was kept under.

@@ -94,7 +94,18 @@ func (i *Items) appendJSON(b []byte) []byte {
 	if i.Usage != nil {
 		b = i.Usage.appendJSON(append(b, `,"usage":`...))
 	}
-	return append(appendKnown(b, "cost_saved_nusd", i.CostSavedNanoUSD), '}')
+	b = appendKnown(b, "cost_saved_nusd", i.CostSavedNanoUSD)
+	if len(i.Stored) > 0 {
+		b = append(b, `,"stored":[`...)
+		for n := range i.Stored {
+			if n > 0 {
+				b = append(b, ',')
+			}
+			b = i.Stored[n].appendJSON(b)
+		}
+		b = append(b, ']')
+	}
+	return append(b, '}')
 }
 
 func (c *Components) appendJSON(b []byte) []byte {

@@ -40,6 +40,7 @@ type call struct {
 	loop       string              // what X-Icyloom-Loop says, with ev.Loop
 	shadowed   func(*cache.Answer) // told of the answer that is kept; nil: nobody asks
 	flight     *flight             // that shares this call's answer
+	inputs     *inputs             // of an embeddings request
 
 	ev       events.LLMCall
 	appended bool
@@ -178,6 +179,9 @@ func (c *call) lookup() (answered bool) {
 		API: c.rt.api, Upstream: c.up.Name, BaseURL: c.up.BaseURL, Query: c.r.URL.RawQuery, Headers: c.r.Header,
 		Scope: c.g.opt.Cache.Scope, Namespace: c.r.Header.Get("X-Icyloom-Namespace"),
 	}
+	if c.rt.api == events.APIEmbeddings {
+		return c.lookupInputs(around)
+	}
 	exact, safe := c.req.Keys(around)
 	c.ev.Components = c.req.Components(around)
 	c.ev.KeyExact = exact.String()
@@ -210,10 +214,12 @@ func (c *call) bypass() string {
 	switch {
 	case c.opaque:
 		return "encoding"
-	case !c.rt.metered():
+	case !c.rt.metered() && c.rt.api != events.APIEmbeddings:
 		return "api"
 	case c.req.Bypass != "":
 		return c.req.Bypass
+	case c.rt.api == events.APIEmbeddings && (c.req.Inputs() == 0 || c.req.Inputs() > maxInputs):
+		return "inputs"
 	case c.directives.noStore:
 		return "no-store"
 	case c.directives.noCache:

@@ -13,6 +13,6 @@
 //
 // What it promises: no failure of the gateway's own withholds an answer that the
 // upstream gave; an answer belongs to the very request it is given to; the bytes
-// of bodies are not touched but for two edits in place (see Gateway); and the
+// of bodies are not touched but for three edits in place (see Gateway); and the
 // event of a request is appended before the end of its answer leaves.
 package gateway

@@ -16,9 +16,10 @@ import (
 
 // Gateway is the handler. It is safe for concurrent use.
 //
-// Bodies are forwarded byte for byte, but for two edits in place: the routing
-// field upstream is taken out, and a chat stream that says nothing about usage
-// asks for it (the chunk that brings it is then kept from the client). When a
+// Bodies are forwarded byte for byte, but for three edits in place: the routing
+// field upstream is taken out, a chat stream that says nothing about usage asks
+// for it (the chunk that brings it is then kept from the client), and from the
+// input of an embeddings request that is taken out which is cached. When a
 // body to be edited is in a content coding, its text is sent without one.
 type Gateway struct {
 	opt        Options

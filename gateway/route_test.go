@@ -250,7 +250,7 @@ func TestEmbeddingsAndCountTokens(t *testing.T) {
 		r.post("/v1/messages/count_tokens", messages.body("x", false))
 	}
 	calls := r.calls()
-	if c := calls[2]; c.Outcome != events.OutcomeBypass || c.Bypass != "api" || c.Usage == nil || *c.Usage.InputUncached != 8 || c.Model != "e-1" || c.ModelAsked != "e" {
+	if c := calls[0]; c.Outcome != events.OutcomeMiss || c.Usage == nil || *c.Usage.InputUncached != 8 || c.Model != "e-1" || c.ModelAsked != "e" {
 		t.Errorf("%+v", c)
 	}
 	if c := calls[3]; c.Outcome != events.OutcomeBypass || c.Usage != nil || c.API != events.APICountTokens {

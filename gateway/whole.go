@@ -40,11 +40,15 @@ func (x *exchange) whole(resp *http.Response) {
 			x.broke(err, protocol.Facts{}, nil)
 			return
 		}
+		if len(buf.b) > maxAnswer && x.inputs.partial() {
+			x.askAll(protocol.Facts{})
+			return
+		}
 		if len(buf.b) > maxAnswer {
 			x.pass(resp, buf.b[sent:])
 			return
 		}
-		if n > 0 && resp.ContentLength < 0 && len(buf.b) < 4<<10 && len(bytes.TrimLeft(buf.b, " \r\n\t")) == 0 {
+		if n > 0 && resp.ContentLength < 0 && !x.inputs.partial() && len(buf.b) < 4<<10 && len(bytes.TrimLeft(buf.b, " \r\n\t")) == 0 {
 			if sent, err = x.alive(resp, buf.b, sent); err != nil {
 				x.broke(err, protocol.Facts{}, nil)
 				return
@@ -88,9 +92,16 @@ func (x *exchange) finishWhole(resp *http.Response, b []byte, sent int) {
 		}
 	}
 	f := x.facts(resp.StatusCode, text)
-	x.ev.ResponseBytes = int64(len(b))
 	show := func() {}
-	if resp.StatusCode == http.StatusOK {
+	if x.inputs != nil {
+		var ok bool
+		if b, show, ok = x.completed(resp, b, text, f); !ok {
+			x.askAll(f)
+			return
+		}
+	}
+	x.ev.ResponseBytes = int64(len(b))
+	if resp.StatusCode == http.StatusOK && x.inputs == nil {
 		show = x.keep(f, cache.FormJSON, resp.Header.Get("Content-Type"), text)
 	}
 	x.answered(f)
@@ -113,7 +124,11 @@ func (x *exchange) facts(status int, text []byte) protocol.Facts {
 	case x.rt.metered():
 		return x.rt.proto.ReadJSON(text)
 	case x.rt.api == events.APIEmbeddings:
-		return embeddingFacts(text)
+		f := embeddingFacts(text)
+		if x.inputs != nil && f.Usage != nil {
+			*f.Usage.InputUncached += x.inputs.spent
+		}
+		return f
 	}
 	return protocol.Facts{}
 }

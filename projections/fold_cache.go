@@ -9,7 +9,8 @@ import (
 // cacheRow is a row of cache_entries, but for its body's key. Times are
 // microseconds since 1970.
 type cacheRow struct {
-	seq, storedSeq              int64 // the event that stored the answer; where the table has the row
+	seq, slot                   int64 // the event that stored the answer, and which of its bodies it is
+	storedAs                    int64 // the key under which the table has the row
 	upstream, model             int64
 	bytes, hits                 int64
 	storedAt, lastUsed, expires int64
@@ -17,12 +18,19 @@ type cacheRow struct {
 	evictedAt                   opt
 }
 
+// cacheSlots is how many bodies an event can store: one, or slot 1 and above for
+// those of an embeddings request. A row's key is its event's sequence number and
+// its slot.
+const cacheSlots = 4096
+
+func (v *cacheRow) entry() int64 { return v.seq*cacheSlots + v.slot }
+
 const (
-	cacheCols      = "seq, upstream, model, bytes, hits, stored_at, last_used_at, expires_at, evicted, evicted_at"
+	cacheCols      = "entry, seq, upstream, model, bytes, hits, stored_at, last_used_at, expires_at, evicted, evicted_at"
 	loadCacheSQL   = "SELECT " + cacheCols + " FROM cache_entries WHERE body_hash = ? AND body = ?"
-	insertCacheSQL = "INSERT OR ROLLBACK INTO cache_entries (" + cacheCols + ", body, body_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	updateCacheSQL = "UPDATE OR ROLLBACK cache_entries SET hits = ?, last_used_at = ?, evicted = ?, evicted_at = ? WHERE seq = ?"
-	deleteCacheSQL = "DELETE FROM cache_entries WHERE seq = ?"
+	insertCacheSQL = "INSERT OR ROLLBACK INTO cache_entries (" + cacheCols + ", body, body_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	updateCacheSQL = "UPDATE OR ROLLBACK cache_entries SET hits = ?, last_used_at = ?, evicted = ?, evicted_at = ? WHERE entry = ?"
+	deleteCacheSQL = "DELETE FROM cache_entries WHERE entry = ?"
 )
 
 // wireCache connects cache_entries to its table.
@@ -32,11 +40,11 @@ func (f *folder) wireCache(keep int) {
 
 func (f *folder) loadCache(body string, v *cacheRow) bool {
 	return f.c.prepare(loadCacheSQL).ints(1, hashOf(body)).text(2, body).row(func(r *sqlite3.Stmt) {
-		v.seq, v.upstream, v.model = r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnInt64(2)
-		v.bytes, v.hits, v.storedAt = r.ColumnInt64(3), r.ColumnInt64(4), r.ColumnInt64(5)
-		v.lastUsed, v.expires = r.ColumnInt64(6), r.ColumnInt64(7)
-		v.evicted, v.evictedAt = optCol(r, 8), optCol(r, 9)
-		v.storedSeq = v.seq
+		v.storedAs, v.seq, v.upstream, v.model = r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnInt64(2), r.ColumnInt64(3)
+		v.slot = v.storedAs % cacheSlots
+		v.bytes, v.hits, v.storedAt = r.ColumnInt64(4), r.ColumnInt64(5), r.ColumnInt64(6)
+		v.lastUsed, v.expires = r.ColumnInt64(7), r.ColumnInt64(8)
+		v.evicted, v.evictedAt = optCol(r, 9), optCol(r, 10)
 	})
 }
 
@@ -51,23 +59,30 @@ func hashOf(body string) int64 {
 }
 
 func (f *folder) saveCache(body string, v *cacheRow, stored bool) {
-	if stored && v.storedSeq == v.seq {
-		f.c.prepare(updateCacheSQL).ints(1, v.hits, v.lastUsed).opts(3, v.evicted, v.evictedAt).ints(5, v.seq).run()
+	if stored && v.storedAs == v.entry() {
+		f.c.prepare(updateCacheSQL).ints(1, v.hits, v.lastUsed).opts(3, v.evicted, v.evictedAt).ints(5, v.entry()).run()
 		return
 	}
 	if stored {
-		f.c.prepare(deleteCacheSQL).ints(1, v.storedSeq).run()
+		f.c.prepare(deleteCacheSQL).ints(1, v.storedAs).run()
 	}
-	f.c.prepare(insertCacheSQL).ints(1, v.seq, v.upstream, v.model, v.bytes, v.hits, v.storedAt, v.lastUsed, v.expires).
-		opts(9, v.evicted, v.evictedAt).text(11, body).ints(12, hashOf(body)).run()
-	v.storedSeq = v.seq
+	f.c.prepare(insertCacheSQL).ints(1, v.entry(), v.seq, v.upstream, v.model, v.bytes, v.hits, v.storedAt, v.lastUsed, v.expires).
+		opts(10, v.evicted, v.evictedAt).text(12, body).ints(13, hashOf(body)).run()
+	v.storedAs = v.entry()
 }
 
 // foldCache notes what a call put into the cache or took from it.
 func (f *folder) foldCache(it *item, row *logRow) {
 	c := it.call
 	if c.stored.body != "" {
-		f.store(it, row)
+		f.store(it, row, c.stored, 0)
+		f.fresh[it.seq] = c.stored.body
+	}
+	for i, s := range c.items.stored {
+		if s.body == "" {
+			continue
+		}
+		f.store(it, row, s, int64(i)+1)
 	}
 	if row.outcome == outHit || (row.outcome == outClosed && c.replayed != "") {
 		if e := f.entryOf(c); e != nil && !e.val.evicted.ok {
@@ -79,20 +94,19 @@ func (f *folder) foldCache(it *item, row *logRow) {
 }
 
 // store notes a new answer, in place of the one that its key had.
-func (f *folder) store(it *item, row *logRow) {
+func (f *folder) store(it *item, row *logRow, s stored, slot int64) {
 	c := it.call
-	v := f.cache.at(c.stored.body)
+	v := f.cache.at(s.body)
 	if v.seq != 0 && !v.evicted.ok {
 		f.live--
 		f.liveBytes -= v.bytes
 	}
 	*v = cacheRow{
-		seq: int64(it.seq), storedSeq: v.storedSeq, upstream: row.upstream, model: row.model,
-		bytes: min(c.stored.bytes, maxBody), storedAt: it.at.v, lastUsed: it.at.v, expires: c.stored.expires,
+		seq: int64(it.seq), slot: slot, storedAs: v.storedAs, upstream: row.upstream, model: row.model,
+		bytes: min(s.bytes, maxBody), storedAt: it.at.v, lastUsed: it.at.v, expires: s.expires,
 	}
 	f.live++
 	f.liveBytes += v.bytes
-	f.fresh[it.seq] = c.stored.body
 	if c.trail.ok {
 		f.shapes.add(shapeKey(&c.trail))
 	}
@@ -121,7 +135,7 @@ func (f *folder) entryOf(c *call) *entry[string, cacheRow] {
 	}
 	body, ok := f.fresh[seq]
 	if !ok {
-		ok = f.c.prepare("SELECT body FROM cache_entries WHERE seq = ?").ints(1, int64(seq)).
+		ok = f.c.prepare("SELECT body FROM cache_entries WHERE entry = ?").ints(1, int64(seq)*cacheSlots).
 			row(func(r *sqlite3.Stmt) { body = r.ColumnText(0) })
 	}
 	if !ok {

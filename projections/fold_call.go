@@ -35,6 +35,9 @@ func (f *folder) foldCall(it *item, row *logRow) {
 		f.insertLedger(it.seq, 0, &e)
 	}
 	b := booking{row: row, entry: &e, booked: booked, call: c}
+	if c.items.tokens.ok || c.items.costSaved.ok {
+		f.foldItems(it, &b)
+	}
 	f.foldSeries(it, &b)
 	if c.compress.ok {
 		f.foldCompression(it, row)
@@ -47,6 +50,23 @@ func (f *folder) foldCall(it *item, row *logRow) {
 		f.foldShadow(it, &b)
 	}
 	f.foldCache(it, row)
+}
+
+// foldItems books, beside what an embeddings call paid, what those of its inputs
+// saved that were cached.
+func (f *folder) foldItems(it *item, b *booking) {
+	i, row := it.call.items, b.row
+	e := ledgerEntry{source: srcCache, basis: f.names.id(i.basis), counter: f.names.id(i.counter), saved: i.tokens, costSaved: i.costSaved}
+	f.insertLedger(it.seq, 2, &e)
+	saved := sums{saved: e.saved.v, costSaved: e.costSaved.v}
+	if measured(e.basis) {
+		b.beside = saved
+	}
+	key := seriesKey{source: e.source, upstream: row.upstream, model: row.model, outcome: row.outcome, basis: e.basis}
+	f.eachGrain(it.at.v, key, func(r *seriesRow) {
+		r.entries++
+		r.sums.add(saved)
+	})
 }
 
 // foldCompression books what a compression saved, as counted tokens.
@@ -76,6 +96,7 @@ type booking struct {
 	entry  *ledgerEntry
 	booked bool
 	call   *call
+	beside sums // measured amounts of cached inputs, which have an entry of their own
 }
 
 // hit tells whether no upstream was asked for this answer.
@@ -87,4 +108,13 @@ func measured(basis int64) bool { return basis == basisReported || basis == basi
 // sums returns the booked amounts, unknown as nothing.
 func (b *booking) sums() sums {
 	return sums{paid: b.entry.paid.v, saved: b.entry.saved.v, costPaid: b.entry.costPaid.v, costSaved: b.entry.costSaved.v}
+}
+
+// measured returns the booked amounts that are an upstream's own figures.
+func (b *booking) measured() sums {
+	s := b.beside
+	if b.booked && measured(b.entry.basis) {
+		s.add(b.sums())
+	}
+	return s
 }

@@ -114,9 +114,7 @@ func (v *partyRow) count(it *item, b *booking) {
 	if b.hit() {
 		v.hits++
 	}
-	if b.booked && measured(b.entry.basis) {
-		v.sums.add(b.sums())
-	}
+	v.sums.add(b.measured())
 }
 
 // foldUpstream notes how an upstream answered.

@@ -144,9 +144,7 @@ func (b *booking) share(r *shareRow) {
 	case b.row.outcome == outMiss:
 		r.misses++
 	}
-	if b.booked && measured(b.entry.basis) {
-		r.sums.add(b.sums())
-	}
+	r.sums.add(b.measured())
 	r.latency.add(b.call.latency)
 }
 

@@ -39,6 +39,7 @@ type call struct {
 	costPaid, costSaved           opt
 	trail                         trail
 	compress                      compressed
+	items                         items
 }
 
 // shadowed is what a looser match would have done.
@@ -205,9 +206,11 @@ func (d *decoder) callValue(c *call, s *scanner, key []byte) bool {
 	case "cost_saved_nusd":
 		c.costSaved = known(s.num())
 	case "usage":
-		d.usage(c, s)
+		c.tokens, c.basis, c.counter = d.usage(s)
 	case "stored":
-		d.stored(c, s)
+		c.stored = d.stored(s)
+	case "items":
+		d.inputs(c, s)
 	case "components":
 		d.components(c, s)
 	case "shadow":
@@ -229,8 +232,7 @@ func known(o opt) opt {
 }
 
 // usage sums the disjoint buckets; with none of them the usage is unknown.
-func (d *decoder) usage(c *call, s *scanner) {
-	c.tokens, c.basis, c.counter = opt{}, "", ""
+func (d *decoder) usage(s *scanner) (tokens opt, basis, counter string) {
 	if !s.begin('{') {
 		return
 	}
@@ -238,37 +240,38 @@ func (d *decoder) usage(c *call, s *scanner) {
 		switch string(s.key()) {
 		case "input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output":
 			if v := known(s.num()); v.ok {
-				c.tokens = opt{addSat(c.tokens.v, v.v), true}
+				tokens = opt{addSat(tokens.v, v.v), true}
 			}
 		case "reasoning": // a subset of output
 			s.num()
 		case "basis":
-			c.basis = d.word(s.str())
+			basis = d.word(s.str())
 		case "counter":
-			c.counter = d.word(s.str())
+			counter = d.word(s.str())
 		default:
 			s.skip(0)
 		}
 	}
+	return tokens, basis, counter
 }
 
-func (d *decoder) stored(c *call, s *scanner) {
-	c.stored = stored{}
+func (d *decoder) stored(s *scanner) (v stored) {
 	if !s.begin('{') {
-		return
+		return v
 	}
 	for n := 0; s.err == nil && s.more('}', n); n++ {
 		switch string(s.key()) {
 		case "body":
-			c.stored.body = string(s.str())
+			v.body = string(s.str())
 		case "bytes":
-			c.stored.bytes = known(s.num()).v
+			v.bytes = known(s.num()).v
 		case "expires":
-			c.stored.expires = d.time(s)
+			v.expires = d.time(s)
 		default:
 			s.skip(0)
 		}
 	}
+	return v
 }
 
 // time reads an RFC 3339 time as microseconds; the zero time and null are 0.

@@ -106,6 +106,12 @@ func randomCall(t *rapid.T) events.LLMCall {
 	if rapid.Bool().Draw(t, "stored") {
 		c.Stored = &events.Stored{Body: key(t), Bytes: rapid.Int64Range(-1, 1<<50).Draw(t, "bytes"), Expires: randomTime(t, 3)}
 	}
+	if rapid.Bool().Draw(t, "items") {
+		c.Items = &events.Items{Asked: 3, Cached: 1, Usage: c.Usage, CostSavedNanoUSD: amount(t)}
+		for range rapid.IntRange(0, 3).Draw(t, "bodies") {
+			c.Items.Stored = append(c.Items.Stored, events.Stored{Body: key(t), Bytes: rapid.Int64Range(-1, 99).Draw(t, "size"), Expires: randomTime(t, 3)})
+		}
+	}
 	if rapid.Bool().Draw(t, "parts") {
 		c.Components = &events.Components{Model: word(t), System: word(t), Params: word(t)}
 		for range rapid.SampledFrom([]int{0, 1, 2, 70}).Draw(t, "messages") {

@@ -129,10 +129,10 @@ func stateTables() []table {
 CREATE TABLE upstreams (upstream INTEGER PRIMARY KEY, first_at INTEGER, last_at INTEGER, calls INTEGER NOT NULL, errors INTEGER NOT NULL,
  last_status INTEGER, last_error INTEGER NOT NULL, last_error_at INTEGER, state INTEGER NOT NULL, state_reason INTEGER NOT NULL,
  state_at INTEGER, failures INTEGER NOT NULL) STRICT;`},
-		{name: "cache_entries", version: 3, key: "seq", late: `
+		{name: "cache_entries", version: 4, key: "entry", late: `
 CREATE INDEX cache_entries_lru ON cache_entries (last_used_at) WHERE evicted IS NULL;
 CREATE INDEX cache_entries_expiry ON cache_entries (expires_at) WHERE evicted IS NULL AND expires_at > 0;`, ddl: `
-CREATE TABLE cache_entries (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, body_hash INTEGER NOT NULL, upstream INTEGER NOT NULL, model INTEGER NOT NULL,
+CREATE TABLE cache_entries (entry INTEGER PRIMARY KEY, seq INTEGER NOT NULL, body TEXT NOT NULL, body_hash INTEGER NOT NULL, upstream INTEGER NOT NULL, model INTEGER NOT NULL,
  bytes INTEGER NOT NULL, hits INTEGER NOT NULL, stored_at INTEGER NOT NULL, last_used_at INTEGER NOT NULL, expires_at INTEGER NOT NULL,
  evicted INTEGER, evicted_at INTEGER) STRICT;
 CREATE INDEX cache_entries_body ON cache_entries (body_hash);`},

@@ -1,34 +1,34 @@
 package cache
 
+import "slices"
+
 // Edited returns the body to forward as consecutive pieces, appended to dst: the
 // body itself, without the routing field upstream, and with usage asked for when
 // askUsage is set and the body says nothing about it (stream_options is null,
-// absent or lacks it). Everything else stays as it is, byte for byte. injected
+// absent or lacks it), and of an embeddings request with only the inputs that
+// Choose said. Everything else stays as it is, byte for byte. injected
 // tells whether the request for usage was put in.
 func (r *Request) Edited(dst [][]byte, askUsage bool) (pieces [][]byte, injected bool) {
 	type edit struct {
 		at  cut
-		put string
+		put []byte
 	}
-	var first, second edit
-	if r.upstream.to > 0 {
-		first.at = r.upstream
-	}
+	var edits [3]edit
+	edits[0].at = r.upstream
 	if askUsage && !r.SaysUsage {
 		at, put := r.usageEdit()
-		second, injected = edit{at, put}, put != ""
+		edits[1], injected = edit{at, []byte(put)}, put != ""
 	}
-	if injected && second.at.from < first.at.from {
-		first, second = second, first
-	}
+	edits[2].at, edits[2].put = r.choice()
+	slices.SortFunc(edits[:], func(a, b edit) int { return a.at.from - b.at.from })
 	from := 0
-	for _, e := range []edit{first, second} {
+	for _, e := range edits {
 		if e.at.to == 0 {
 			continue
 		}
 		dst = append(dst, r.in[from:e.at.from])
-		if e.put != "" {
-			dst = append(dst, []byte(e.put))
+		if len(e.put) > 0 {
+			dst = append(dst, e.put)
 		}
 		from = e.at.to
 	}

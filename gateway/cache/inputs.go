@@ -1,0 +1,92 @@
+package cache
+
+import "crypto/sha256"
+
+// input is one of the texts, or lists of tokens, that an embeddings request asks
+// for: what is cached by itself.
+type input struct {
+	from, to int // where it stands in the body
+	digest   Digest
+}
+
+// readInputs reads the input of an embeddings request: one, or a list of them.
+func (r *Request) readInputs(start int) error {
+	r.has |= hasMessages
+	if r.peek() != '[' || r.ofTokens() {
+		return r.input(start)
+	}
+	if err := r.enter(); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		more, err := r.more(']', first)
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+		if err := r.input(start); err != nil {
+			return err
+		}
+	}
+	r.depth--
+	return nil
+}
+
+// ofTokens tells whether the list that is next is one of numbers: one input.
+func (r *Request) ofTokens() bool {
+	ahead := scanner{in: r.in, pos: r.pos + 1}
+	c := ahead.peek()
+	return c >= '0' && c <= '9'
+}
+
+func (r *Request) input(start int) error {
+	in := input{from: r.skipBlank()}
+	if err := r.component(start, placeData, "", &in.digest, nil); err != nil {
+		return err
+	}
+	in.to = r.pos
+	r.inputs = append(r.inputs, in)
+	r.messages = append(r.messages, in.digest)
+	return nil
+}
+
+// Inputs is the number of inputs of an embeddings request.
+func (r *Request) Inputs() int { return len(r.inputs) }
+
+// InputBytes is the size of an input as it stands in the body.
+func (r *Request) InputBytes(i int) int64 { return int64(r.inputs[i].to - r.inputs[i].from) }
+
+// InputKeys returns the key of each input: the same for the same input in the
+// same surroundings, whatever others stand beside it.
+func (r *Request) InputKeys(s Surroundings) []Key {
+	all := r.messages
+	r.messages = nil
+	base, _ := r.Keys(s)
+	r.messages = all
+	keys := make([]Key, len(r.inputs))
+	b := append([]byte("input"), base[:]...)
+	for i := range r.inputs {
+		keys[i] = sha256.Sum256(append(b, r.inputs[i].digest[:]...))
+	}
+	return keys
+}
+
+// Choose has Edited forward only some of the inputs, by their places in ascending
+// order; nil stands for all.
+func (r *Request) Choose(some []int) { r.chosen = some }
+
+// choice is the edit that leaves only the chosen inputs.
+func (r *Request) choice() (at cut, put []byte) {
+	if r.chosen == nil {
+		return cut{}, nil
+	}
+	for n, i := range r.chosen {
+		if n > 0 {
+			put = append(put, ',')
+		}
+		put = append(put, r.in[r.inputs[i].from:r.inputs[i].to]...)
+	}
+	return cut{r.inputs[0].from, r.inputs[len(r.inputs)-1].to}, put
+}
