@@ -223,10 +223,14 @@ func (c *call) keepInputs(e *openai.Embeddings) (show func()) {
 			Usage: tokens[n], Model: clip(e.Model, 256), Event: c.id, At: now, Expires: now.Add(c.g.opt.Cache.TTL),
 			LatencyUS: max(now.Sub(c.start).Microseconds(), 0),
 		}
+		if c.g.opt.Cache.KeepPrompts {
+			a.Prompt = append(append([]byte(`{"input":`), c.req.Input(i)...), '}')
+		}
+		size := int64(len(a.Data) + len(a.Prompt))
 		if !c.g.store.Offer(key, a) {
 			continue
 		}
-		c.ev.Items.Stored = append(c.ev.Items.Stored, events.Stored{Body: key.String(), Bytes: int64(len(a.Data)), Expires: a.Expires})
+		c.ev.Items.Stored = append(c.ev.Items.Stored, events.Stored{Body: key.String(), Bytes: size, Expires: a.Expires})
 		kept = append(kept, func() { c.g.store.Show(key, a) })
 	}
 	return func() {
@@ -250,11 +254,11 @@ func (c *call) apportion(total *int64) []*events.Usage {
 	}
 	all := int64(0)
 	for _, i := range ask {
-		all += c.req.InputBytes(i)
+		all += int64(len(c.req.Input(i)))
 	}
 	upTo, given := int64(0), int64(0)
 	for n, i := range ask {
-		upTo += c.req.InputBytes(i)
+		upTo += int64(len(c.req.Input(i)))
 		share := int64(float64(*total)*float64(upTo)/float64(all)+0.5) - given
 		given += share
 		out[n] = &events.Usage{InputUncached: &share, Basis: events.BasisEstimated, Counter: apportioned}

@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/icyloom/icyloom/events"
 	"github.com/icyloom/icyloom/gateway"
+	"github.com/icyloom/icyloom/gateway/cache"
 	"github.com/icyloom/icyloom/gateway/pricing"
 )
 
@@ -292,6 +294,23 @@ func TestEmbeddingsFromBodies(t *testing.T) {
 	got := second.post(embeddings, body)
 	if want, _ := embedded([]byte(body), "m-1"); got.body != want || second.call().Items.Cached != 2 {
 		t.Errorf("%s\n%+v", got.body, second.call().Items)
+	}
+}
+
+// Where prompts are kept, each input stands beside its own vector.
+func TestEmbeddingsKeepTheirInputs(t *testing.T) {
+	r := newRig(t, embed, func(o *gateway.Options) { o.Cache.KeepPrompts = true })
+	r.post(embeddings, `{"model":"m","input":["a1", "b\u0032"]}`)
+	r.until("the bodies", func() bool { return r.gw.State().Cache.Known == 2 })
+	for i, want := range []string{`{"input":"a1"}`, `{"input":"b\u0032"}`} {
+		s := r.call().Items.Stored[i]
+		b, err := r.log.Get(t.Context(), events.BodyCache, s.Body, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, ok := cache.ReadBody(b); !ok || string(a.Prompt) != want || s.Bytes != int64(len(a.Data)+len(want)) {
+			t.Errorf("%+v %+v", a, s)
+		}
 	}
 }
 

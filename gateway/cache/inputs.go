@@ -55,8 +55,8 @@ func (r *Request) input(start int) error {
 // Inputs is the number of inputs of an embeddings request.
 func (r *Request) Inputs() int { return len(r.inputs) }
 
-// InputBytes is the size of an input as it stands in the body.
-func (r *Request) InputBytes(i int) int64 { return int64(r.inputs[i].to - r.inputs[i].from) }
+// Input is one of them as it stands in the body.
+func (r *Request) Input(i int) []byte { return r.in[r.inputs[i].from:r.inputs[i].to] }
 
 // InputKeys returns the key of each input: the same for the same input in the
 // same surroundings, whatever others stand beside it.
@@ -86,7 +86,7 @@ func (r *Request) choice() (at cut, put []byte) {
 		if n > 0 {
 			put = append(put, ',')
 		}
-		put = append(put, r.in[r.inputs[i].from:r.inputs[i].to]...)
+		put = append(put, r.Input(i)...)
 	}
 	return cut{r.inputs[0].from, r.inputs[len(r.inputs)-1].to}, put
 }
