@@ -163,7 +163,7 @@ func (c *call) followWhole(r *reader, s seen) (answered bool) {
 	c.ev.ResponseBytes = int64(len(data))
 	c.noteFirst()
 	c.bookShared(r.f, s.ev)
-	c.headShared(h, contentType)
+	c.headShared(s.header, contentType)
 	if v := s.header["Retry-After"]; v != nil {
 		h["Retry-After"] = v
 	}
@@ -211,7 +211,7 @@ func (c *call) followLive(r *reader) (answered bool) {
 			c.noteFirst()
 			h := c.w.Header()
 			h["Cache-Control"] = []string{"no-cache"}
-			c.headShared(h, s.header["Content-Type"])
+			c.headShared(s.header, s.header["Content-Type"])
 			c.ev.Status = http.StatusOK
 			c.w.WriteHeader(http.StatusOK)
 		}
@@ -253,8 +253,12 @@ func (c *call) noteFirst() {
 
 // headShared puts the header of a shared answer together. The upstream's own is
 // about the call, which was another's.
-func (c *call) headShared(h http.Header, contentType []string) {
+func (c *call) headShared(theirs http.Header, contentType []string) {
 	c.head("coalesced")
+	h := c.w.Header()
+	if name := theirs["X-Icyloom-Upstream"]; name != nil {
+		h["X-Icyloom-Upstream"] = name // the one that was turned to, if any
+	}
 	if contentType != nil {
 		h["Content-Type"] = contentType
 	}
@@ -268,7 +272,8 @@ func (c *call) bookShared(f *flight, theirs *events.LLMCall) {
 		return
 	}
 	ev := &c.ev
-	ev.Outcome, ev.Error, ev.Status, ev.Model, ev.Replayed = events.OutcomeCoalesced, theirs.Error, theirs.Status, theirs.Model, f.id
+	ev.Outcome, ev.Error, ev.Status, ev.Model = events.OutcomeCoalesced, theirs.Error, theirs.Status, theirs.Model
+	ev.Upstream, ev.Replayed = theirs.Upstream, f.id
 	if !answers(theirs) {
 		ev.Outcome = theirs.Outcome
 		c.book()

@@ -220,3 +220,49 @@ func TestCoalesceStorm(t *testing.T) {
 	all.Wait()
 	r.byID(n)
 }
+
+// A call that turns to another upstream takes with it all who share it, also where
+// that one's answer is in the cache already.
+func TestSharedFailover(t *testing.T) {
+	for _, kept := range []bool{false, true} {
+		gate := make(chan struct{})
+		r := newRig(t, func(w http.ResponseWriter, req *http.Request) {
+			if strings.HasPrefix(req.URL.Path, "/second") {
+				reply(w, chat, "hello", true, true)
+				return
+			}
+			<-gate
+			w.WriteHeader(503)
+		}, coalesce, func(o *gateway.Options) {
+			base := strings.TrimSuffix(o.Upstreams[0].BaseURL, "/v1")
+			o.Upstreams[0].Models, o.Upstreams[0].Priority, o.Upstreams[0].APIKey = []string{"gpt-*"}, 1, "a"
+			o.Upstreams = append(o.Upstreams, gateway.Upstream{Name: "second", BaseURL: base + "/second/v1", Family: gateway.FamilyOpenAI, Models: []string{"gpt-*"}, Priority: 2, APIKey: "b"})
+		})
+		n := 3
+		if kept {
+			r.post("/second"+chat.path, chat.body("x", true))
+			n++
+		}
+		before := len(r.upstreamSaw())
+		leader := r.start(chat.path, chat.body("x", true))
+		r.until("the call", func() bool { return len(r.upstreamSaw()) == before+1 })
+		others := []started{r.start(chat.path, chat.body("x", true)), r.start(chat.path, chat.body("x", false))}
+		r.until("followers", func() bool { return r.gw.State().Cache.Following == 2 })
+		close(gate)
+		first := <-leader.got
+		for i, s := range others {
+			got := <-s.got
+			if textOf(chat, got.body, i == 0) != "hello" || got.header.Get("X-Icyloom-Cache") != "coalesced" || got.header.Get("X-Icyloom-Upstream") != "second" || i == 0 && got.body != first.body {
+				t.Errorf("kept %v: %v %s", kept, got.header, got.body)
+			}
+		}
+		for id, c := range r.byID(n) {
+			if c.Usage == nil || c.Upstream != "second" || c.Outcome == events.OutcomeCoalesced && (c.Usage.Basis != "replayed" || c.Replayed != first.header.Get("X-Icyloom-Event")) {
+				t.Errorf("%s: %+v", id, c)
+			}
+		}
+		if n := len(r.upstreamSaw()) - before; kept && n != 1 || !kept && n != 2 {
+			t.Errorf("kept %v: %d calls", kept, n)
+		}
+	}
+}
