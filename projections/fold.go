@@ -23,6 +23,7 @@ type folder struct {
 	upstreams                 writeBack[int64, upstreamRow]
 	cache                     writeBack[string, cacheRow]
 	shadows                   writeBack[shadowKey, shadowRow]
+	bodies                    bodyIndex
 	fresh                     map[uint64]string // bodies stored since the last flush
 	shapes                    shapeRing
 	mark                      watermark
@@ -40,6 +41,7 @@ type folder struct {
 func newFolder(c *conn, keep int) (*folder, error) {
 	f := &folder{c: c, fresh: map[uint64]string{}}
 	f.names = interner{c: c, rows: &f.rows[tabNames]}
+	f.bodies.c, f.bodies.run = c, min(bodyRun, keep)
 	f.wireSeries(keep)
 	f.wireParties(keep)
 	f.wireCache(keep)
@@ -61,6 +63,7 @@ func (f *folder) reload() {
 	f.upstreams.reset()
 	f.cache.reset()
 	f.shadows.reset()
+	f.bodies.reload()
 	clear(f.fresh)
 	f.rows, f.seq = [tableCount]int64{}, 0
 	ids := map[string]tableID{}
@@ -116,6 +119,7 @@ func (f *folder) flush() {
 	f.upstreams.flush()
 	f.cache.flush()
 	f.shadows.flush()
+	f.bodies.flush()
 	clear(f.fresh)
 }
 

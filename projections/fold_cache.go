@@ -27,7 +27,7 @@ func (v *cacheRow) entry() int64 { return v.seq*cacheSlots + v.slot }
 
 const (
 	cacheCols      = "entry, seq, upstream, model, bytes, hits, stored_at, last_used_at, expires_at, evicted, evicted_at"
-	loadCacheSQL   = "SELECT " + cacheCols + " FROM cache_entries WHERE body_hash = ? AND body = ?"
+	loadCacheSQL   = "SELECT " + cacheCols + " FROM cache_entries WHERE entry = ? AND body = ?"
 	insertCacheSQL = "INSERT OR ROLLBACK INTO cache_entries (" + cacheCols + ", body, body_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	updateCacheSQL = "UPDATE OR ROLLBACK cache_entries SET hits = ?, last_used_at = ?, evicted = ?, evicted_at = ? WHERE entry = ?"
 	deleteCacheSQL = "DELETE FROM cache_entries WHERE entry = ?"
@@ -39,17 +39,18 @@ func (f *folder) wireCache(keep int) {
 }
 
 func (f *folder) loadCache(body string, v *cacheRow) bool {
-	return f.c.prepare(loadCacheSQL).ints(1, hashOf(body)).text(2, body).row(func(r *sqlite3.Stmt) {
-		v.storedAs, v.seq, v.upstream, v.model = r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnInt64(2), r.ColumnInt64(3)
-		v.slot = v.storedAs % cacheSlots
-		v.bytes, v.hits, v.storedAt = r.ColumnInt64(4), r.ColumnInt64(5), r.ColumnInt64(6)
-		v.lastUsed, v.expires = r.ColumnInt64(7), r.ColumnInt64(8)
-		v.evicted, v.evictedAt = optCol(r, 9), optCol(r, 10)
+	return f.bodies.find(hashOf(body), func(entry int64) bool {
+		return f.c.prepare(loadCacheSQL).ints(1, entry).text(2, body).row(func(r *sqlite3.Stmt) {
+			v.storedAs, v.seq, v.upstream, v.model = r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnInt64(2), r.ColumnInt64(3)
+			v.slot = v.storedAs % cacheSlots
+			v.bytes, v.hits, v.storedAt = r.ColumnInt64(4), r.ColumnInt64(5), r.ColumnInt64(6)
+			v.lastUsed, v.expires = r.ColumnInt64(7), r.ColumnInt64(8)
+			v.evicted, v.evictedAt = optCol(r, 9), optCol(r, 10)
+		})
 	})
 }
 
-// hashOf is what the index on bodies holds: their keys are long and come in no
-// order, so that each one dirties a page of it; the pages are fewer this way.
+// hashOf is what body_index holds of a body's key.
 func hashOf(body string) int64 {
 	h := uint64(fnvStart64)
 	for i := range len(body) {
@@ -63,11 +64,14 @@ func (f *folder) saveCache(body string, v *cacheRow, stored bool) {
 		f.c.prepare(updateCacheSQL).ints(1, v.hits, v.lastUsed).opts(3, v.evicted, v.evictedAt).ints(5, v.entry()).run()
 		return
 	}
+	hash := hashOf(body)
 	if stored {
 		f.c.prepare(deleteCacheSQL).ints(1, v.storedAs).run()
+		f.bodies.drop(hash, v.storedAs)
 	}
 	f.c.prepare(insertCacheSQL).ints(1, v.entry(), v.seq, v.upstream, v.model, v.bytes, v.hits, v.storedAt, v.lastUsed, v.expires).
-		opts(10, v.evicted, v.evictedAt).text(12, body).ints(13, hashOf(body)).run()
+		opts(10, v.evicted, v.evictedAt).text(12, body).ints(13, hash).run()
+	f.bodies.add(hash, v.entry())
 	v.storedAs = v.entry()
 }
 

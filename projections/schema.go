@@ -129,13 +129,12 @@ func stateTables() []table {
 CREATE TABLE upstreams (upstream INTEGER PRIMARY KEY, first_at INTEGER, last_at INTEGER, calls INTEGER NOT NULL, errors INTEGER NOT NULL,
  last_status INTEGER, last_error INTEGER NOT NULL, last_error_at INTEGER, state INTEGER NOT NULL, state_reason INTEGER NOT NULL,
  state_at INTEGER, failures INTEGER NOT NULL) STRICT;`},
-		{name: "cache_entries", version: 4, key: "entry", late: `
+		{name: "cache_entries", version: 5, key: "entry", late: `
 CREATE INDEX cache_entries_lru ON cache_entries (last_used_at) WHERE evicted IS NULL;
 CREATE INDEX cache_entries_expiry ON cache_entries (expires_at) WHERE evicted IS NULL AND expires_at > 0;`, ddl: `
 CREATE TABLE cache_entries (entry INTEGER PRIMARY KEY, seq INTEGER NOT NULL, body TEXT NOT NULL, body_hash INTEGER NOT NULL, upstream INTEGER NOT NULL, model INTEGER NOT NULL,
  bytes INTEGER NOT NULL, hits INTEGER NOT NULL, stored_at INTEGER NOT NULL, last_used_at INTEGER NOT NULL, expires_at INTEGER NOT NULL,
- evicted INTEGER, evicted_at INTEGER) STRICT;
-CREATE INDEX cache_entries_body ON cache_entries (body_hash);`},
+ evicted INTEGER, evicted_at INTEGER) STRICT;`},
 		{name: "shapes", version: 2, key: "slot", ddl: `
 CREATE TABLE shapes (slot INTEGER PRIMARY KEY, shape INTEGER NOT NULL, trail BLOB NOT NULL) STRICT;`},
 		{name: "shadows", version: 1, key: "grain, start, match", ddl: `
@@ -148,10 +147,14 @@ CREATE TABLE fold_state (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITH
 }
 
 // bookkeeping holds what is about the tables and not folded from events:
-// how far each one is, and which log it came from.
+// how far each one is, which log it came from, and which entry holds a body
+// (see bodyIndex).
 const bookkeeping = `
 CREATE TABLE checkpoints (name TEXT PRIMARY KEY, version INTEGER NOT NULL, seq INTEGER NOT NULL, rows INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-CREATE TABLE origin (id INTEGER PRIMARY KEY, created INTEGER NOT NULL, first_id TEXT NOT NULL) STRICT;`
+CREATE TABLE origin (id INTEGER PRIMARY KEY, created INTEGER NOT NULL, first_id TEXT NOT NULL) STRICT;
+CREATE TABLE body_index (hash INTEGER NOT NULL, entry INTEGER NOT NULL, PRIMARY KEY (hash, entry)) STRICT, WITHOUT ROWID;
+CREATE TABLE body_run (id INTEGER PRIMARY KEY, entry INTEGER NOT NULL) STRICT;
+INSERT INTO body_run (id, entry) VALUES (1, 0);`
 
 // views spell the interned names out for people and their tools. Times are
 // microseconds since 1970, UTC; costs are nano-USD; NULL is unknown.
