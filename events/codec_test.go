@@ -240,3 +240,20 @@ func TestDeepData(t *testing.T) {
 		}
 	}
 }
+
+// TestSetCall: what SetCall wrote is taken as it is, anything else is read first.
+func TestSetCall(t *testing.T) {
+	e, err := Decode([]byte(sample))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.SetCall(&LLMCall{Outcome: OutcomeHit, API: APIChat})
+	b, err := Encode(nil, e)
+	if back, derr := Decode(b); err != nil || derr != nil || !bytes.Equal(back.Data, e.Data) {
+		t.Fatalf("%s: %v, %v", b, err, derr)
+	}
+	e.Data = json.RawMessage(`{"outcome":`)
+	if b, err := Encode(nil, e); !errors.Is(err, ErrInvalid) {
+		t.Errorf("%s is taken", b)
+	}
+}

@@ -55,7 +55,7 @@ func Encode(dst []byte, e Event) ([]byte, error) {
 	if err := e.Validate(); err != nil {
 		return dst, err
 	}
-	if len(e.Data) > 0 && !isObject(e.Data, 1) {
+	if len(e.Data) > 0 && !e.checked() && !isObject(e.Data, 1) {
 		return dst, fmt.Errorf("%w: data of %s is not a JSON object", ErrInvalid, e.Kind)
 	}
 	b := append(dst, `{"id":"`...)

@@ -49,7 +49,23 @@ type Event struct {
 	Session string
 	// Data is the kind's own JSON object, exactly as written; nil means {}.
 	Data json.RawMessage
+	// sound is Data where SetCall wrote it, which Encode need not read again.
+	sound json.RawMessage
 	// Extra holds envelope fields this version does not know, by name, so that
 	// decoding and encoding an event of a newer version loses nothing.
 	Extra map[string]json.RawMessage
+}
+
+// SetCall makes c the event's data. The bytes must not be changed afterwards.
+func (e *Event) SetCall(c *LLMCall) {
+	e.Data = c.AppendJSON(make([]byte, 0, callBytes))
+	e.sound = e.Data
+}
+
+// callBytes is what most calls' data fit into.
+const callBytes = 1024
+
+// checked tells whether Data is known to be a JSON object.
+func (e *Event) checked() bool {
+	return len(e.sound) > 0 && len(e.sound) == len(e.Data) && &e.sound[0] == &e.Data[0]
 }

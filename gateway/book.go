@@ -33,8 +33,9 @@ func (c *call) book() {
 	defer c.g.dog.back(&c.watched, was)
 	e := events.Event{
 		ID: c.id, At: now.UTC().Truncate(time.Microsecond), Kind: events.KindLLMCall, Node: c.g.opt.Node,
-		Client: clientOf(c.r.Header), Session: sessionOf(c.r.Header), Data: c.ev.AppendJSON(make([]byte, 0, 1024)),
+		Client: clientOf(c.r.Header), Session: sessionOf(c.r.Header),
 	}
+	e.SetCall(&c.ev)
 	c.g.append(ctx, e)
 	if c.g.opt.Observe != nil {
 		c.observe(&e)
