@@ -71,3 +71,11 @@ type CacheState struct {
 	Following int   `json:"following"`
 	Coalesced int64 `json:"coalesced"`
 }
+
+// Asking counts the calls of upstreams that are under way.
+func (g *Gateway) Asking() (n int64) {
+	for _, u := range g.upstreams {
+		n += u.inFlight.Load()
+	}
+	return n
+}

@@ -12,6 +12,9 @@ const (
 	// crowd is how many goroutines that wait for a CPU are more than half of the
 	// CPUs should have to do. One client after another makes at most four.
 	crowd = 8
+	// busy is how many calls of upstreams must be under way as well: answers from
+	// the cache are done sooner, and more of them in all, on half of the CPUs.
+	busy = 4
 	// calm is how long there must have been no crowd before the other half is
 	// given back.
 	calm = 250 * time.Millisecond
@@ -28,6 +31,8 @@ type cpus struct {
 	now func() time.Time
 	// waiting counts the goroutines that are ready to run and do not.
 	waiting func() uint64
+	// asking counts the calls of upstreams that are under way.
+	asking func() int64
 	// use sets how many CPUs Go has.
 	use func(all bool)
 
@@ -37,11 +42,11 @@ type cpus struct {
 }
 
 // shareCPUs returns h as cpus. With one CPU there is nothing to share.
-func shareCPUs(h http.Handler, now func() time.Time) *cpus {
+func shareCPUs(h http.Handler, asking func() int64, now func() time.Time) *cpus {
 	half := max(runtime.GOMAXPROCS(0)/2, 1)
 	sample := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
 	c := &cpus{
-		Handler: h, now: now,
+		Handler: h, asking: asking, now: now,
 		waiting: func() uint64 {
 			metrics.Read(sample)
 			return sample[0].Value.Uint64()
@@ -71,7 +76,7 @@ func (c *cpus) look() {
 		return // another request is looking
 	}
 	defer c.mu.Unlock()
-	if c.waiting() >= crowd {
+	if c.waiting() >= crowd && c.asking() >= busy {
 		c.crowded = c.now()
 		c.give(true)
 	} else if c.all && c.now().Sub(c.crowded) > calm {

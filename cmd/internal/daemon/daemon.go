@@ -195,7 +195,7 @@ func (d *Daemon) openGateway(node string) error {
 	d.keeper.run(d.ctx)
 	var h http.Handler = d.gateway
 	if d.o.ShareCPUs {
-		d.cpus = shareCPUs(h, d.o.Now)
+		d.cpus = shareCPUs(h, d.gateway.Asking, d.o.Now)
 		h = d.cpus
 	}
 	return d.serve("gateway", &front{gateway: h, metrics: metrics, feed: d.feed}, d.o.Config.Gateway.Listen)
