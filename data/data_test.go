@@ -3,7 +3,9 @@ package data
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -228,5 +230,54 @@ func checkBase(t *testing.T, name, base string) {
 	local := u.Scheme == "http" && u.Hostname() == "127.0.0.1" && u.Port() != ""
 	if !local && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || strings.HasSuffix(base, "/") || strings.ContainsAny(base, "{}") {
 		t.Errorf("%s: base_url %q", name, base)
+	}
+}
+
+func TestNormalization(t *testing.T) {
+	var table struct {
+		Version string   `json:"version"`
+		Cased   []string `json:"cased"`
+		Naming  []string `json:"naming"`
+		Asking  []string `json:"asking"`
+		Rules   []struct {
+			From     string `json:"from"`
+			To       string `json:"to"`
+			Category string `json:"category"`
+			Risk     string `json:"risk"`
+		} `json:"rules"`
+	}
+	strict(t, Normalization(), &table)
+	date(t, "version", table.Version)
+	for name, list := range map[string][]string{"cased": table.Cased, "naming": table.Naming, "asking": table.Asking} {
+		if sorted := slices.Compact(slices.Sorted(slices.Values(list))); len(list) == 0 || !slices.Equal(sorted, list) {
+			t.Errorf("%s is not sorted, or has a word twice", name)
+		}
+	}
+	counts, froms := map[string]int{}, map[string]bool{}
+	var order []string
+	for _, r := range table.Rules {
+		counts[r.Category]++
+		counts[r.Risk]++
+		order = append(order, r.Category+" "+r.From)
+		if froms[r.From] {
+			t.Errorf("%q is there twice", r.From)
+		}
+		froms[r.From] = true
+	}
+	if !slices.IsSorted(order) {
+		t.Error("rules are not sorted by category and left side")
+	}
+	// README.md says these counts.
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, n := range counts {
+		if line := fmt.Sprintf("| `%s` | %d |", what, n); !strings.Contains(string(readme), line) {
+			t.Errorf("README.md does not say %s", line)
+		}
+	}
+	if len(table.Rules) < 1100 || len(counts) != 8+3 {
+		t.Errorf("%d rules; by category and risk: %v", len(table.Rules), counts)
 	}
 }
