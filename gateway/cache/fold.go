@@ -42,6 +42,9 @@ func ascii(b []byte) bool {
 	return all < 0x80
 }
 
+// Fold returns what a safe match makes of a system or user text: see MatchSafe.
+func Fold(text []byte) []byte { return foldText(nil, text) }
+
 // foldText appends text with everything folded that cannot change its meaning:
 // line ends become LF, blank space around the text goes, several blank lines
 // become one, several spaces between words become one, characters are composed
