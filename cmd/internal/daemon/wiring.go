@@ -9,8 +9,10 @@ import (
 	"github.com/icyloom/icyloom/cmd/internal/config"
 	"github.com/icyloom/icyloom/cmd/internal/home"
 	"github.com/icyloom/icyloom/cmd/internal/prices"
+	"github.com/icyloom/icyloom/data"
 	"github.com/icyloom/icyloom/gateway"
 	"github.com/icyloom/icyloom/gateway/cache"
+	"github.com/icyloom/icyloom/gateway/normalize"
 	"github.com/icyloom/icyloom/projections"
 )
 
@@ -31,6 +33,13 @@ func gatewayOptions(c config.Config, h home.Home, env func(string) string) (gate
 			Match: cache.Match(c.Cache.Match), Shadow: cache.Match(c.Cache.Shadow), TTL: c.Cache.TTL.D(), Scope: cache.Scope(c.Cache.Scope),
 			KeepPrompts: c.Cache.KeepPrompts, ToolCalls: c.Cache.ToolCalls, Coalesce: c.Cache.Coalesce,
 		},
+	}
+	if o.Cache.Match == cache.MatchICY || o.Cache.Shadow == cache.MatchICY {
+		rules, err := normalize.Parse(data.Normalization())
+		if err != nil {
+			return gateway.Options{}, err
+		}
+		o.Cache.Normalize, o.Cache.NormalizeVersion = rules.Text, rules.Version()
 	}
 	for family, name := range g.Defaults {
 		if name != "" {
