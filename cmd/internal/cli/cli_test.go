@@ -266,7 +266,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 // exit code 2 for a flag that does not exist.
 func TestEveryCommandHelps(t *testing.T) {
 	env := []string{"ICYLOOM_HOME=" + t.TempDir()}
-	for _, command := range []string{"serve", "gateway", "admin", "demo", "doctor", "dashboard", "replay", "export", "cache", "config", "paths", "version"} {
+	for _, command := range []string{"serve", "gateway", "admin", "demo", "doctor", "dashboard", "replay", "export", "cache", "normalize", "config", "paths", "version"} {
 		t.Run(command, func(t *testing.T) {
 			code, stdout, stderr := run(t, env, command, "--help")
 			if code != 0 || !strings.Contains(stdout, "Examples:") || stderr != "" {

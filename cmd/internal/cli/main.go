@@ -113,7 +113,7 @@ Exit codes: 0 it worked, 1 it did not, 2 the command line cannot be meant.`,
 	root.AddCommand(
 		a.serveCommand(), a.gatewayCommand(), a.adminCommand(), a.demoCommand(),
 		a.doctorCommand(), a.dashboardCommand(), a.replayCommand(), a.exportCommand(), a.cacheCommand(),
-		a.pricesCommand(), a.configCommand(), a.pathsCommand(), a.versionCommand(),
+		a.normalizeCommand(), a.pricesCommand(), a.configCommand(), a.pathsCommand(), a.versionCommand(),
 	)
 	return root
 }
