@@ -183,7 +183,6 @@ func (c *call) lookup() (answered bool) {
 		return c.lookupInputs(around)
 	}
 	exact, safe := c.req.Keys(around)
-	c.ev.Components = c.req.Components(around)
 	c.ev.KeyExact = exact.String()
 	c.ev.KeySafe = c.ev.KeyExact
 	if safe != exact {
@@ -199,13 +198,19 @@ func (c *call) lookup() (answered bool) {
 		}
 	}
 	if c.ev.Bypass == "" {
-		if a := c.g.store.Get(c.r.Context(), c.key); a != nil && c.fits(a) && c.hit(a) {
-			return true
+		if a := c.g.store.Get(c.r.Context(), c.key); a != nil && c.fits(a) {
+			if a.Exact != exact { // else they are those of the event whose answer it is
+				c.ev.Components = c.req.Components(around)
+			}
+			if c.hit(a) {
+				return true
+			}
 		}
 		if c.g.shadow != nil && !c.directives.onlyIfCached {
 			c.sample(around)
 		}
 	}
+	c.ev.Components = c.req.Components(around)
 	return c.refuseUncached()
 }
 

@@ -217,6 +217,9 @@ func TestMatch(t *testing.T) {
 		if tc.hit && tc.match == "safe" && (c.Match != "safe" || c.KeyExact == c.KeySafe) {
 			t.Errorf("%+v: match %s", tc, c.Match)
 		}
+		if exact := c.Match == "exact"; (c.Components == nil) != exact {
+			t.Errorf("%+v: match %s with components %v", tc, c.Match, c.Components)
+		}
 	}
 }
 
