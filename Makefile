@@ -54,6 +54,10 @@ format: ## format every Go file
 bench: ## measure, and print one table with its conditions
 	@$(GO) run ./cmd/internal/bench
 
+.PHONY: soak
+soak: ## serve a mixed load for ten minutes, and see that nothing stays (ICYLOOM_SOAK=10m)
+	ICYLOOM_SOAK=$${ICYLOOM_SOAK:-10m} $(GO) test -count 1 -timeout 12h -v -run '^TestSoak$$' ./cmd/internal/e2e
+
 .PHONY: tools
 tools: ## fetch the tools that the checks use
 	@$(GOFUMPT) -version && $(STATICCHECK) -version && $(TEMPL) version

@@ -16,6 +16,7 @@
 //
 //	ICYLOOM_E2E_BINARY   a built icyloom to test instead of building one
 //	ICYLOOM_E2E_ROUNDS   rounds of the crash test (3)
+//	ICYLOOM_SOAK         how long the soak takes, as 10m (it is skipped)
 //	ICYLOOM_RECORDINGS   a folder of *.jsonl recordings to play as well
 //	ICYLOOM_NODE_MODULES where the npm packages are installed (<module>/.cache/node/node_modules)
 package e2e
