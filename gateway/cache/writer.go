@@ -20,6 +20,8 @@ const (
 	// writers is how many bodies are written at once while nobody else wants the
 	// processor; between requests it is one after the other.
 	writers = 8
+	// rest is how long it rests behind a body while requests come.
+	rest = 500 * time.Microsecond
 )
 
 // write writes what Offer took until Close, and then the rest. Writing costs as
@@ -76,6 +78,7 @@ func (s *Store) putAll(pending []*queued) {
 			for q := range work {
 				s.put(q)
 				s.queuedBytes.Add(-q.size())
+				s.breathe()
 			}
 		})
 	}
@@ -84,6 +87,20 @@ func (s *Store) putAll(pending []*queued) {
 	}
 	close(work)
 	wg.Wait()
+}
+
+// breathe lets requests go first while there are any: answers of five seconds
+// written in one go would hold up a hundredth of them. It rests less the more
+// wait to be written, and not at all where they would soon be dropped.
+func (s *Store) breathe() {
+	s.mu.RLock()
+	closed := s.closed
+	s.mu.RUnlock()
+	filled := max(float64(len(s.queue))/maxQueued, float64(s.queuedBytes.Load())/maxQueuedBytes)
+	if closed || filled > 0.5 || s.restsFor(quiet) {
+		return
+	}
+	time.Sleep(time.Duration(float64(rest) * (1 - 2*filled)))
 }
 
 func (s *Store) put(q *queued) {

@@ -14,7 +14,7 @@ const (
 	crowd = 8
 	// busy is how many calls of upstreams must be under way as well: answers from
 	// the cache are done sooner, and more of them in all, on half of the CPUs.
-	busy = 4
+	busy = 1
 	// calm is how long there must have been no crowd before the other half is
 	// given back.
 	calm = 250 * time.Millisecond
