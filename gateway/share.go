@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/icyloom/icyloom/events"
@@ -122,10 +123,20 @@ func (c *call) follow(r *reader) (answered bool) {
 		return false
 	case s.status >= 400 && s.status < 500 && c.g.opt.Cache.Scope == cache.ScopeShared:
 		return false // it may be about the other's credentials
+	case slices.Equal(s.header["X-Icyloom-Cache"], []string{"hit"}):
+		return c.turnToKept(s.header.Get("X-Icyloom-Upstream"))
 	case s.status == http.StatusOK && c.req.Stream && isStream(s.header):
 		return c.followLive(r)
 	}
 	return c.followWhole(r, s)
+}
+
+// turnToKept answers from the cache where the shared call turned to another
+// upstream and found that one's answer there. What it replays is in the form that
+// its own client asked for, and of an age that this one may not want.
+func (c *call) turnToKept(name string) (answered bool) {
+	i := slices.IndexFunc(c.rest, func(u *upstream) bool { return u.Name == name })
+	return i >= 0 && c.turnTo(c.rest[i])
 }
 
 // followWhole waits for the end of the answer and gives it in the form that was

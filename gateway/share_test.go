@@ -221,8 +221,8 @@ func TestCoalesceStorm(t *testing.T) {
 	r.byID(n)
 }
 
-// A call that turns to another upstream takes with it all who share it, also where
-// that one's answer is in the cache already.
+// A call that turns to another upstream takes with it all who share it; where that
+// one's answer is in the cache already, each replays it for itself.
 func TestSharedFailover(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		gate := make(chan struct{})
@@ -233,11 +233,7 @@ func TestSharedFailover(t *testing.T) {
 			}
 			<-gate
 			w.WriteHeader(503)
-		}, coalesce, func(o *gateway.Options) {
-			base := strings.TrimSuffix(o.Upstreams[0].BaseURL, "/v1")
-			o.Upstreams[0].Models, o.Upstreams[0].Priority, o.Upstreams[0].APIKey = []string{"gpt-*"}, 1, "a"
-			o.Upstreams = append(o.Upstreams, gateway.Upstream{Name: "second", BaseURL: base + "/second/v1", Family: gateway.FamilyOpenAI, Models: []string{"gpt-*"}, Priority: 2, APIKey: "b"})
-		})
+		}, coalesce, withSecond)
 		n := 3
 		if kept {
 			r.post("/second"+chat.path, chat.body("x", true))
@@ -252,7 +248,11 @@ func TestSharedFailover(t *testing.T) {
 		first := <-leader.got
 		for i, s := range others {
 			got := <-s.got
-			if textOf(chat, got.body, i == 0) != "hello" || got.header.Get("X-Icyloom-Cache") != "coalesced" || got.header.Get("X-Icyloom-Upstream") != "second" || i == 0 && got.body != first.body {
+			word := "coalesced"
+			if kept {
+				word = "hit" // each its own
+			}
+			if textOf(chat, got.body, i == 0) != "hello" || got.header.Get("X-Icyloom-Cache") != word || got.header.Get("X-Icyloom-Upstream") != "second" || i == 0 && got.body != first.body {
 				t.Errorf("kept %v: %v %s", kept, got.header, got.body)
 			}
 		}
@@ -265,4 +265,51 @@ func TestSharedFailover(t *testing.T) {
 			t.Errorf("kept %v: %d calls", kept, n)
 		}
 	}
+}
+
+// withSecond adds an upstream that offers what the first one does.
+func withSecond(o *gateway.Options) {
+	base := strings.TrimSuffix(o.Upstreams[0].BaseURL, "/v1")
+	o.Upstreams[0].Models, o.Upstreams[0].Priority, o.Upstreams[0].APIKey = []string{"gpt-*"}, 1, "a"
+	o.Upstreams = append(o.Upstreams, gateway.Upstream{Name: "second", BaseURL: base + "/second/v1", Family: gateway.FamilyOpenAI, Models: []string{"gpt-*"}, Priority: 2, APIKey: "b"})
+}
+
+// What a shared call replays from the cache is the leader's variant: who asked for
+// usage gets it, and who wants nothing old gets nothing old.
+func TestSharedFailoverToAKeptAnswer(t *testing.T) {
+	gate := make(chan struct{})
+	r := newRig(t, func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		if strings.HasPrefix(req.URL.Path, "/second") {
+			reply(w, chat, "hello", streams(body), usageWanted(body))
+			return
+		}
+		<-gate
+		w.WriteHeader(503)
+	}, coalesce, withSecond)
+	plain := chat.body("x", true)
+	r.post("/second"+chat.path, plain)
+	leader := r.start(chat.path, plain)
+	r.until("the call", func() bool { return len(r.upstreamSaw()) == 2 })
+	usage := r.start(chat.path, strings.TrimSuffix(plain, "}")+`,"stream_options":{"include_usage":true}}`)
+	fresh := r.start(chat.path, plain, "Cache-Control", "max-age=0")
+	r.until("followers", func() bool { return r.gw.State().Cache.Following == 2 })
+	close(gate)
+	if got := <-leader.got; got.header.Get("X-Icyloom-Cache") != "hit" || strings.Contains(got.body, chatUsage) {
+		t.Errorf("the leader: %v %s", got.header, got.body)
+	}
+	if got := <-usage.got; got.header.Get("X-Icyloom-Cache") != "hit" || textOf(chat, got.body, true) != "hello" || !strings.Contains(got.body, `"prompt_tokens":12`) {
+		t.Errorf("who asked for usage: %v %s", got.header, got.body)
+	}
+	if got := <-fresh.got; got.header.Get("X-Icyloom-Cache") != "miss" || textOf(chat, got.body, true) != "hello" || strings.Contains(got.body, `"prompt_tokens"`) {
+		t.Errorf("who wants nothing old: %v %s", got.header, got.body)
+	}
+	asked := map[string]int{}
+	for _, s := range r.upstreamSaw() {
+		asked[s.uri]++
+	}
+	if asked["/second"+chat.path] != 2 {
+		t.Errorf("%v", asked)
+	}
+	r.byID(4)
 }
