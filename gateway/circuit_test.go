@@ -133,3 +133,41 @@ func TestCutsOpenTheCircuit(t *testing.T) {
 		}
 	}
 }
+
+// A good status is no answer yet: an upstream that says 200 and then nothing more
+// stays left alone. One that has begun to answer is not.
+func TestAHeaderDoesNotCloseTheCircuit(t *testing.T) {
+	for _, tc := range []struct {
+		kind   string
+		pieces []string
+		want   string
+	}{
+		{"text/event-stream", nil, "open"},
+		{"text/event-stream", []string{": ping\n\n"}, "open"},
+		{"application/json", []string{" "}, "open"},
+		{"text/event-stream", chat.stream("hello")[:2], "closed"},
+	} {
+		var c clock
+		var down atomic.Bool
+		r := newRig(t, func(w http.ResponseWriter, _ *http.Request) {
+			if down.Load() {
+				w.WriteHeader(500)
+				return
+			}
+			w.Header().Set("Content-Type", tc.kind)
+			w.WriteHeader(200)
+			_, _ = io.WriteString(w, strings.Join(tc.pieces, ""))
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}, withClock(&c), func(o *gateway.Options) { o.Breaker = gateway.Breaker{Failures: 2, Reset: time.Second} })
+		down.Store(true)
+		r.post(chat.path, chat.body("x", true))
+		r.post(chat.path, chat.body("x", true))
+		c.advance(time.Second)
+		down.Store(false)
+		r.post(chat.path, chat.body("x", true))
+		if got := r.gw.State().Upstreams[0]; got.Circuit != tc.want {
+			t.Errorf("%s %q: %+v", tc.kind, tc.pieces, got)
+		}
+	}
+}

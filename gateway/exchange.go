@@ -88,7 +88,7 @@ func (x *exchange) attempt(askUsage bool) (*http.Response, error) {
 // relay gives the upstream's answer to the client.
 func (x *exchange) relay(resp *http.Response) {
 	x.ev.Status = resp.StatusCode
-	if x.probe {
+	if x.probe && resp.StatusCode >= 400 {
 		x.settle(verdictOf(resp.StatusCode), "upstream_status")
 	}
 	if refuses(resp.StatusCode) {
@@ -137,6 +137,14 @@ func (x *exchange) progress(content bool) {
 		x.g.dog.set(&x.watched, stageUpstream, x.g.opt.ChunkTimeout)
 	} else {
 		x.g.dog.set(&x.watched, stageUpstream, x.g.opt.FirstByteTimeout)
+	}
+}
+
+// proves says that content came. That is what closes a half-open circuit: a good
+// status alone is sent by upstreams that hang, too.
+func (x *exchange) proves() {
+	if x.probe {
+		x.settle(verdictGood, "")
 	}
 }
 

@@ -183,6 +183,9 @@ func (s *streamer) read(p sse.Piece) protocol.Class {
 	if class != protocol.ClassForward || alive(p.Raw) {
 		s.progress(class != protocol.ClassForward)
 	}
+	if class != protocol.ClassForward {
+		s.proves()
+	}
 	return class
 }
 

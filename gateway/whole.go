@@ -160,6 +160,7 @@ func (x *exchange) pass(resp *http.Response, first []byte) {
 	for holds := 0; ; {
 		if n := len(buf.b); n > 0 {
 			x.progress(true)
+			x.proves()
 			if !x.sentHead {
 				x.sendHead(resp, resp.ContentLength)
 			}
