@@ -12,7 +12,7 @@ package tokens
 
 // Rule names the rules behind Answer and Request, for the counter field of a
 // usage. It changes with them.
-const Rule = "bytes/4.v2"
+const Rule = "bytes/4.v3"
 
 // bytesPerToken is the usual figure for English and code in the byte-pair
 // vocabularies in use. Other scripts have fewer bytes a token in some
@@ -58,8 +58,8 @@ const (
 	// requestBytesPerToken is higher than an answer's: member names repeat, and
 	// some of the strings are settings.
 	requestBytesPerToken = 4.5
-	// opaque is from which length a string without a space is data, not words:
-	// an image, a signature. What it costs its size does not say.
+	// opaque is from which length an ASCII string without a space is data, not
+	// words: an image, a signature. What it costs its size does not say.
 	opaque = 256
 )
 
@@ -86,24 +86,31 @@ func Request(body []byte) int64 {
 // stringAt measures the JSON string that begins at i, in bytes of what it says,
 // 0 for one of data, and returns where it ends.
 func stringAt(body []byte, i int) (n int64, end int) {
-	spaces := 0
+	words := false // something in it is none of base64's
 	for ; i < len(body) && body[i] != '"'; i++ {
 		n++
-		switch body[i] {
-		case ' ':
-			spaces++
-		case '\\':
+		switch c := body[i]; {
+		case c == ' ' || c >= 0x80: // many scripts have no spaces
+			words = true
+		case c == '\\':
 			i++
 			if i < len(body) && body[i] == 'u' {
+				words = words || !escapesASCII(body[i+1:])
 				i += 4
 				n++ // most that is escaped so has two bytes or more
-			} else {
-				spaces++ // a line break or a quote: words
+			} else if i < len(body) && body[i] != '/' {
+				words = true // a line break or a quote
 			}
 		}
 	}
-	if n >= opaque && spaces == 0 {
+	if n >= opaque && !words {
 		return 0, i
 	}
 	return n, i
+}
+
+// escapesASCII tells of what follows a \u whether it is an ASCII character's: some
+// write the + of base64 so.
+func escapesASCII(hex []byte) bool {
+	return len(hex) > 2 && hex[0] == '0' && hex[1] == '0' && hex[2] < '8'
 }

@@ -47,6 +47,12 @@ func TestRequest(t *testing.T) {
 		`["data:image/png;base64,` + strings.Repeat(`QUJD`, 1<<18) + `","` + text + `"]`: 21,
 		`["` + strings.Repeat("x", opaque) + `"]`:                                        0,
 		`["` + strings.Repeat("x", opaque-1) + `"]`:                                      57,
+		// Nor in the ways that some escape it, + and /.
+		`["` + strings.Repeat(`QU\u002B`, 1<<16) + `"]`: 0,
+		`["` + strings.Repeat(`QU\/D`, 1<<16) + `"]`:    0,
+		// Text of a script without spaces is no data.
+		`["` + strings.Repeat("水", 10000) + `"]`:      6667,
+		`["` + strings.Repeat(`\u6c34`, 10000) + `"]`: 4445,
 		// Not JSON, or cut.
 		`["` + text:       21,
 		`["` + text + `\`: 21,
