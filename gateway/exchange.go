@@ -66,7 +66,7 @@ func (x *exchange) attempt(askUsage bool) (*http.Response, error) {
 			delete(header, "Content-Encoding")
 		}
 	}
-	u := x.up.url(x.rt.path, x.rt.raw, x.r.URL.RawQuery)
+	u := x.up.url(x.rt.path, x.rt.raw, x.up.query(x.r.URL.RawQuery, x.trusted == x.up))
 	req := &http.Request{
 		Method: x.r.Method, URL: u, Host: u.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody,

@@ -267,6 +267,36 @@ func TestNoFailoverInMidStream(t *testing.T) {
 	}
 }
 
+// Credentials in a query are those of one service, like those in a header: another
+// one, or one with a key of its own, gets the rest as it was.
+func TestCredentialsInAQuery(t *testing.T) {
+	const query = "?a=1&key=secret&%6Bey=secret&api_key=secret&access-token=secret&b=%2f+x&Token=secret&&c;d=%zz&b"
+	const rest = "?a=1&b=%2f+x&&c;d=%zz&b"
+	first, second := newSide(t, says(503, "")), newSide(t, echo)
+	for _, own := range []string{"", "ours"} {
+		r := newRig(t, echo, offering(first.URL, second.URL), func(o *gateway.Options) {
+			o.Upstreams[2].APIKey = own
+			o.Upstreams[4].APIKey, o.Upstreams[4].Auth = "", gateway.AuthNone
+		})
+		if got := r.post(chat.path+query, chat.body("x", false)); got.header.Get("X-Icyloom-Upstream") != "b" {
+			t.Fatalf("%+v", got)
+		}
+	}
+	r := newRig(t, echo, offering(first.URL, second.URL))
+	r.post("/b"+chat.path+query, chat.body("x", false))
+	r.post(chat.path+"?key=secret", chat.body("x", false))
+	for i, want := range []string{query, rest, ""} {
+		if got := first.saw()[i].uri; got != chat.path+want {
+			t.Errorf("the first, %d: %s", i, got)
+		}
+	}
+	for i, want := range []string{rest, query, rest, ""} {
+		if got := second.saw()[i].uri; got != chat.path+want {
+			t.Errorf("the second, %d: %s", i, got)
+		}
+	}
+}
+
 // A choice by name is a choice; and failover can be off.
 func TestNoFailoverWhenNamed(t *testing.T) {
 	first, second := newSide(t, says(500, "no")), newSide(t, echo)

@@ -121,7 +121,7 @@ func (c *call) listRequest(u *upstream, theirs bool) *http.Request {
 		delete(h, name)
 	}
 	h["Accept-Encoding"] = []string{"identity"}
-	query := c.r.URL.RawQuery
+	query := u.query(c.r.URL.RawQuery, theirs)
 	switch {
 	case u.Family == FamilyAnthropic:
 		query = "limit=1000" // all there are

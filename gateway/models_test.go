@@ -37,7 +37,7 @@ func TestModelsOfAll(t *testing.T) {
 	theirs, keyed := newSide(t, says(200, openaiList)), newSide(t, says(500, "{}"))
 	open, claude, needy := newSide(t, says(200, `[{"id":"local"},{"id":"both"},{"no":"id"},7]`)), newSide(t, says(200, anthropicList)), newSide(t, echo)
 	r := newRig(t, echo, listed(theirs.URL, keyed.URL, open.URL, claude.URL, needy.URL))
-	got := r.do(http.MethodGet, "/v1/models?x=1", "", "Authorization", "Bearer secret", "X-My-Token", "secret")
+	got := r.do(http.MethodGet, "/v1/models?key=secret&x=1", "", "Authorization", "Bearer secret", "X-My-Token", "secret")
 	want := `{"object":"list","data":[` +
 		`{"id":"m1","object":"model","created":7,"owned_by":"x","price": 1.50,"icyloom_upstream":"theirs"},` +
 		`{ "id" : "both", "object":"model","created":8,"owned_by":"first","icyloom_upstream":"theirs"},` +
@@ -54,14 +54,14 @@ func TestModelsOfAll(t *testing.T) {
 	}
 	for s, secret := range map[*side]bool{theirs: true, keyed: false, open: false, claude: false} {
 		saw := s.saw()
-		if len(saw) != 1 || strings.Contains(fmt.Sprint(saw[0].header), "secret") != secret || saw[0].header.Get("X-Icyloom-Failed") != "" {
+		if len(saw) != 1 || strings.Contains(fmt.Sprint(saw[0].header), "secret") != secret || strings.Contains(saw[0].uri, "secret") != secret || saw[0].header.Get("X-Icyloom-Failed") != "" {
 			t.Errorf("%+v", saw)
 		}
 	}
 	if s := claude.saw()[0]; s.uri != "/v1/models?limit=1000" || s.header.Get("X-Api-Key") != "ours" || s.header.Get("Anthropic-Version") == "" {
 		t.Errorf("%+v", s)
 	}
-	if s := theirs.saw()[0]; s.uri != "/v1/models?x=1" {
+	if s := theirs.saw()[0]; s.uri != "/v1/models?key=secret&x=1" {
 		t.Errorf("%+v", s)
 	}
 	c := r.call()

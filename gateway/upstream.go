@@ -168,6 +168,26 @@ func (u *upstream) authorize(h http.Header, theirs bool) {
 	}
 }
 
+// query returns a client's query for this upstream: where its credentials are not
+// (see authorize), without the parameters that have some by their names. The rest
+// stays as it is, byte for byte.
+func (u *upstream) query(raw string, theirs bool) string {
+	if raw == "" || u.APIKey == "" && theirs {
+		return raw
+	}
+	kept := make([]string, 0, 8)
+	for pair := range strings.SplitSeq(raw, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+		if !cache.NamesCaller(name) {
+			kept = append(kept, pair)
+		}
+	}
+	return strings.Join(kept, "&")
+}
+
 // needsTheirs tells whether it can do nothing without a client's credentials.
 func (u *upstream) needsTheirs() bool { return u.APIKey == "" && u.Auth != AuthNone }
 

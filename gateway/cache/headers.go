@@ -16,7 +16,8 @@ const (
 	regardCaller                          // it says who asks
 )
 
-// NamesCaller tells of a header, by its canonical name, whether it says who asks.
+// NamesCaller tells of a header, by its canonical name, whether it says who asks;
+// and of a query parameter, by its name in any case.
 func NamesCaller(name string) bool { return regardOf(name) == regardCaller }
 
 // regardOf judges a header by the words of its name, for there are as many names
