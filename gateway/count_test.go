@@ -2,8 +2,11 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/icyloom/icyloom/events"
 	"github.com/icyloom/icyloom/gateway"
@@ -72,4 +75,51 @@ func TestCountTokensElsewhere(t *testing.T) {
 	if got := r.post("/oa/v1/messages/count_tokens", "\x00", "Content-Encoding", "x-unheard-of"); got.status != 404 {
 		t.Errorf("%+v", got)
 	}
+}
+
+// One odd answer is not held against an upstream for good: ten minutes later it is
+// asked to count again, and for usage, and until then the state says so.
+func TestInabilityPasses(t *testing.T) {
+	var c clock
+	an, oa := newSide(t, says(404, "restarting")), newSide(t, func(w http.ResponseWriter, req *http.Request) {
+		if body, _ := io.ReadAll(req.Body); usageWanted(body) {
+			w.WriteHeader(400)
+			return
+		}
+		reply(w, chat, "hello", true, false)
+	})
+	r := newRig(t, echo, withClock(&c), func(o *gateway.Options) { o.Upstreams[0].BaseURL, o.Upstreams[1].BaseURL = oa.URL, an.URL })
+	ask := func() (counted string, usage bool) {
+		t.Helper()
+		counted = r.post("/v1/messages/count_tokens", messages.body("x", false)).header.Get("X-Icyloom-Counted")
+		if got := r.post(chat.path, chat.body("x", true), "Cache-Control", "no-store"); got.status != 200 {
+			t.Errorf("%+v", got)
+		}
+		return counted, strings.Contains(oa.saw()[len(oa.saw())-1].body, "include_usage")
+	}
+	until := func(want *time.Time) {
+		t.Helper()
+		s := r.gw.State().Upstreams
+		for _, got := range []*time.Time{s[1].CountsTokensHereUntil, s[0].NoUsageUntil} {
+			if (got == nil) != (want == nil) || got != nil && !got.Equal(*want) {
+				t.Errorf("until %v, not %v", got, want)
+			}
+		}
+	}
+	until(nil)
+	end := c.now().Add(10 * time.Minute)
+	ask()
+	until(&end)
+	an.plays(says(200, `{"input_tokens": 14}`))
+	oa.plays(echo)
+	c.advance(10*time.Minute - 1)
+	if counted, usage := ask(); counted == "" || usage {
+		t.Errorf("before the time: counted by %q, usage %v", counted, usage)
+	}
+	until(&end)
+	c.advance(1)
+	if counted, usage := ask(); counted != "" || !usage {
+		t.Errorf("after it: counted by %q, usage %v", counted, usage)
+	}
+	until(nil)
 }

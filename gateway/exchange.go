@@ -38,7 +38,7 @@ func (x *exchange) send() (*http.Response, error) {
 	if x.flight != nil {
 		delete(x.header, "Accept-Encoding") // others may not take the one that this client does
 	}
-	ask := x.rt.api == events.APIChat && x.req != nil && x.req.Stream && !x.up.refusesUsage.Load()
+	ask := x.rt.api == events.APIChat && x.req != nil && x.req.Stream && !x.up.refusesUsage.lasts(x.start)
 	resp, err := x.attempt(ask)
 	if err != nil || !x.injected || resp.StatusCode != http.StatusBadRequest && resp.StatusCode != http.StatusUnprocessableEntity {
 		return resp, err
@@ -46,7 +46,7 @@ func (x *exchange) send() (*http.Response, error) {
 	resp.Body.Close()
 	resp, err = x.attempt(false)
 	if err == nil && resp.StatusCode < 300 {
-		x.up.refusesUsage.Store(true)
+		x.up.refusesUsage.until(x.g.opt.Now().Add(inability))
 	}
 	return resp, err
 }

@@ -22,7 +22,7 @@ type turn struct {
 // forward lets upstreams answer: the first one that may be asked and, as long as
 // the client has nothing, the next one where that failed.
 func (c *call) forward() {
-	if c.rt.api == events.APICountTokens && c.up.countsNone.Load() && c.countHere() {
+	if c.rt.api == events.APICountTokens && c.up.countsNone.lasts(c.start) && c.countHere() {
 		return
 	}
 	t, wait := c.pick()

@@ -41,7 +41,13 @@ type UpstreamState struct {
 	// RestsUntil is when it wants the next request, which those with another choice
 	// heed.
 	RestsUntil *time.Time `json:"rests_until,omitempty"`
-	InFlight   int64      `json:"in_flight"`
+	// CountsTokensHereUntil is when the next request for a token count goes to it
+	// again, after it showed that it does not count; NoUsageUntil is when it is asked
+	// again for usage in chat streams, after it refused that.
+	CountsTokensHereUntil *time.Time `json:"counts_tokens_here_until,omitempty"`
+	NoUsageUntil          *time.Time `json:"no_usage_until,omitempty"`
+
+	InFlight int64 `json:"in_flight"`
 	// Idle counts connections over plain HTTP that wait for a request, Drained how
 	// often all connections were given up because one had failed.
 	Idle     int   `json:"idle"`

@@ -19,13 +19,13 @@ type upstream struct {
 	Upstream
 	base     *url.URL
 	defaults []Family
-	// refusesUsage is set once it refused a request for usage in streams, and
-	// countsNone once it showed that it does not count tokens.
-	refusesUsage, countsNone atomic.Bool
+	// refusesUsage runs since it refused a request for usage in streams, countsNone
+	// since it showed that it does not count tokens, for inability each.
+	refusesUsage, countsNone spell
 
 	inFlight, requests atomic.Int64
 	circuit            circuit
-	rested             atomic.Int64 // until when it wants to be left alone, in Unix nanoseconds
+	rested             spell // while it wants to be left alone
 	transport          http.RoundTripper
 	pool               *pool // nil when the transport is the caller's
 
@@ -192,9 +192,30 @@ func (u *upstream) query(raw string, theirs bool) string {
 func (u *upstream) needsTheirs() bool { return u.APIKey == "" && u.Auth != AuthNone }
 
 // rests tells whether it wants to be left alone by those who have a choice.
-func (u *upstream) rests(now time.Time) bool {
-	until := u.rested.Load()
-	return until != 0 && now.UnixNano() < until
+func (u *upstream) rests(now time.Time) bool { return u.rested.lasts(now) }
+
+// inability is how long an upstream is believed to lack what it once lacked: one
+// odd answer, of a proxy that restarts, say, is not to be held against it for good.
+const inability = 10 * time.Minute
+
+// spell is a time that ends by itself. It is over at first.
+type spell struct {
+	end atomic.Int64 // in Unix nanoseconds, 0: there was none
+}
+
+func (s *spell) until(t time.Time) { s.end.Store(t.UnixNano()) }
+
+func (s *spell) lasts(now time.Time) bool {
+	end := s.end.Load()
+	return end != 0 && now.UnixNano() < end
+}
+
+// told is the end of a spell that lasts, nil when none does.
+func (s *spell) told(now time.Time) *time.Time {
+	if !s.lasts(now) {
+		return nil
+	}
+	return known(time.Unix(0, s.end.Load()))
 }
 
 // The bounds of a rest that an upstream asks for.
@@ -205,7 +226,7 @@ const minRest, maxRest = time.Second, 5 * time.Minute
 func (u *upstream) rest(now time.Time, resp *http.Response) {
 	wait, said := retryAfter(resp.Header, now)
 	if said || resp.StatusCode == http.StatusTooManyRequests {
-		u.rested.Store(now.Add(min(max(wait, minRest), maxRest)).UnixNano())
+		u.rested.until(now.Add(min(max(wait, minRest), maxRest)))
 	}
 }
 
@@ -249,9 +270,7 @@ func (u *upstream) state(now time.Time) UpstreamState {
 	var retry time.Time
 	s.Circuit, s.Failures, retry = u.circuit.state(now)
 	s.RetryAt = known(retry)
-	if u.rests(now) {
-		s.RestsUntil = known(time.Unix(0, u.rested.Load()))
-	}
+	s.RestsUntil, s.CountsTokensHereUntil, s.NoUsageUntil = u.rested.told(now), u.countsNone.told(now), u.refusesUsage.told(now)
 	if u.pool != nil {
 		s.Idle, s.Drained = u.pool.Idle(), u.pool.drained.Load()
 	}

@@ -86,7 +86,7 @@ func (x *exchange) finishWhole(resp *http.Response, b []byte, sent int) {
 	}
 	if x.rt.api == events.APICountTokens && !x.sentHead && text != nil && x.lacksCount(resp.StatusCode, text) {
 		x.settle(verdictGood, "")
-		x.up.countsNone.Store(true)
+		x.up.countsNone.until(x.g.opt.Now().Add(inability))
 		if x.countHere() {
 			return
 		}
