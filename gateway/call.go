@@ -171,6 +171,7 @@ func (c *call) route() *problem {
 // lookup asks the cache, and answers the request when it can.
 func (c *call) lookup() (answered bool) {
 	c.directives = directivesOf(c.r.Header)
+	c.shadowed, c.ev.Shadow, c.ev.KeyICY = nil, nil, "" // of another upstream, if any
 	c.ev.Bypass = c.bypass()
 	if c.ev.Bypass != "" && c.ev.Bypass != "no-cache" {
 		return c.refuseUncached()

@@ -147,6 +147,24 @@ func TestShadow(t *testing.T) {
 	}
 }
 
+// What a shadow says is of the upstream that answers, not of one before it.
+func TestShadowOverFailover(t *testing.T) {
+	first, second := newSide(t, says(503, "")), newSide(t, hello)
+	r := newRig(t, hello, shadowing, offering(first.URL, second.URL))
+	body := chat.body("What is it?", false)
+	for range 2 { // a miss of both, and a hit of the second
+		r.post(chat.path, body)
+	}
+	r.post("/b"+chat.path, chat.body("what is it", false))
+	calls, ids := r.calls(), r.events(events.KindLLMCall)
+	if c := calls[1]; c.Outcome != events.OutcomeHit || c.Upstream != "b" || c.Shadow != nil || c.KeyICY != "" {
+		t.Errorf("%s of %s, shadow %+v, key %q", c.Outcome, c.Upstream, c.Shadow, c.KeyICY)
+	}
+	if c := calls[2]; c.Shadow == nil || c.Shadow.Replayed != ids[0].ID || c.KeyICY != calls[0].KeyICY {
+		t.Errorf("%+v, key %q and %q", c.Shadow, c.KeyICY, calls[0].KeyICY)
+	}
+}
+
 // With no shadow and no icy match nothing is said of either.
 func TestNoShadowByDefault(t *testing.T) {
 	r := newRig(t, hello, func(o *gateway.Options) {
