@@ -80,7 +80,10 @@ func NewExporter(o ExporterOptions) (*Exporter, error) {
 	e := &Exporter{
 		o: o, header: http.Header{"Content-Type": {"application/x-protobuf"}, "User-Agent": {"icyloom/" + o.Version}},
 		servers: map[string]server{}, since: o.Now().UnixNano(), stop: make(chan struct{}), full: make(chan struct{}, 1),
-		client:     &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}, Timeout: exportWait},
+		client: &http.Client{
+			Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}, Timeout: exportWait,
+			CheckRedirect: stay,
+		},
 		tokens:     newHistogram(metricTokens, "Number of input and output tokens used.", "{token}", tokenBounds),
 		duration:   newHistogram(metricDuration, "GenAI operation duration.", "s", secondsBounds),
 		firstChunk: newHistogram(metricFirstChunk, "Time to receive the first chunk of a stream.", "s", firstBounds),
@@ -102,6 +105,10 @@ func NewExporter(o ExporterOptions) (*Exporter, error) {
 	e.work.Go(e.run)
 	return e, nil
 }
+
+// stay follows no redirect: the headers may hold a key, which is for the endpoint
+// alone.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Observe takes note of a call. It waits for nobody.
 func (e *Exporter) Observe(o gateway.Observation) {

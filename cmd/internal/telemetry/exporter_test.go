@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -241,6 +242,24 @@ func TestCloseDoesNotWaitForAReceiverThatHangs(t *testing.T) {
 	e.Close(ctx)
 	if took := time.Since(before); took > 5*time.Second {
 		t.Errorf("it took %s", took)
+	}
+}
+
+// The headers are the endpoint's: who is pointed at by it sees nothing.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	var asked, strayed atomic.Int64
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { strayed.Add(1) }))
+	defer elsewhere.Close()
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+	}))
+	defer endpoint.Close()
+	e := newExporter(t, endpoint.URL, func(o *telemetry.ExporterOptions) { o.Headers = "X-My-Key=secret" })
+	send(e, cached(), "")
+	closeNow(e)
+	if asked.Load() == 0 || strayed.Load() > 0 {
+		t.Errorf("asked %d times, followed %d times", asked.Load(), strayed.Load())
 	}
 }
 
