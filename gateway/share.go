@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strconv"
 
@@ -84,11 +85,18 @@ func copyHeader(dst, src http.Header) {
 	}
 }
 
-// fly makes the call of a flight. A panic is for the leader's handler to go on
-// with, where the server takes care of it.
+// fly makes the call of a flight. A panic ends the connections of those who share
+// it. A defect is logged here, where it can be seen from: the leader may be gone.
 func (c *call) fly() {
 	defer c.g.leave()
-	defer func() { c.flight.finish(recover()) }()
+	defer func() {
+		defect := recover()
+		if defect != nil && defect != http.ErrAbortHandler {
+			c.g.opt.Logger.Error("a shared call met a defect", "event", c.id, "panic", defect, "stack", string(debug.Stack()))
+			defect = http.ErrAbortHandler // told once
+		}
+		c.flight.finish(defect)
+	}()
 	c.g.dog.watch(&c.watched, c.expire)
 	defer c.g.dog.forget(&c.watched)
 	defer c.free()

@@ -1,9 +1,11 @@
 package gateway_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -312,4 +314,73 @@ func TestSharedFailoverToAKeptAnswer(t *testing.T) {
 		t.Errorf("%v", asked)
 	}
 	r.byID(4)
+}
+
+// A defect in a call whose leader left is not lost: it is logged, once, with where
+// it was. So is one that the leader stays for.
+func TestADefectInASharedCall(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		var log lockedBuffer
+		entered := make(chan struct{})
+		r := newRig(t, echo, coalesce, func(o *gateway.Options) {
+			o.Logger = slog.New(slog.NewJSONHandler(&log, nil))
+			o.Transport = defective{leaves, entered}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() {
+			resp, err := r.open(ctx, chat.path, chat.body("x", false))
+			if err == nil {
+				resp.Body.Close()
+			}
+			failed <- err
+		}()
+		<-entered
+		if leaves {
+			cancel()
+		}
+		if err := <-failed; err == nil {
+			t.Error("the leader was answered")
+		}
+		cancel()
+		r.until("a log line", func() bool { return strings.Contains(log.String(), "the defect") })
+		if got := log.String(); !strings.Contains(got, "defective.RoundTrip") || strings.Count(got, "the defect") != 1 {
+			t.Errorf("%v: %s", leaves, got)
+		}
+		if c := r.call(); c.Outcome != events.OutcomeError || c.Error != "internal" {
+			t.Errorf("%v: %+v", leaves, c)
+		}
+	}
+}
+
+// defective panics, at once or when the client has left.
+type defective struct {
+	late    bool
+	entered chan struct{}
+}
+
+func (d defective) RoundTrip(r *http.Request) (*http.Response, error) {
+	close(d.entered)
+	if d.late {
+		<-r.Context().Done()
+	}
+	panic("the defect")
+}
+
+// lockedBuffer is a log that is read while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
