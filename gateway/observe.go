@@ -30,8 +30,9 @@ func (c *call) observe(e *events.Event) {
 
 // Feed shows calls while they run.
 type Feed interface {
-	// Wanted tells whether anybody looks. It is asked at every piece of every
-	// answer and costs no more than an atomic load.
+	// Wanted tells whether anybody looks, as of now or of a moment before. It is
+	// asked at every piece of every answer, and costs no more than atomic loads and
+	// a look at the clock, but for a few times a second.
 	Wanted() bool
 	// Show tells how far a call is. It does not wait for those who look.
 	Show(Progress)

@@ -141,6 +141,8 @@ func (l *Log) admit(c net.Conn) {
 type Live struct {
 	log      *Log
 	subjects map[events.Kind]string
+	made     time.Time
+	known    glance
 }
 
 // Live returns where to tell of these kinds, nil when nobody can listen.
@@ -148,15 +150,42 @@ func (l *Log) Live(node string, kinds ...events.Kind) *Live {
 	if l.listener == nil {
 		return nil
 	}
-	v := &Live{log: l, subjects: map[events.Kind]string{}}
+	v := &Live{log: l, subjects: map[events.Kind]string{}, made: time.Now()}
 	for _, k := range kinds {
 		v.subjects[k] = livePrefix + node + "." + string(k)
 	}
 	return v
 }
 
-// Wanted tells whether somebody subscribes to any of the kinds.
-func (v *Live) Wanted() bool {
+// Wanted tells whether somebody subscribes to any of the kinds, or did within the
+// last 100 ms: the broker's subscriptions are behind a lock, which is not to be
+// taken for every piece of every answer.
+func (v *Live) Wanted() bool { return v.known.at(time.Since(v.made), v.interest) }
+
+// glance remembers for a while what was seen.
+type glance struct {
+	seen atomic.Int64 // until when it holds, in nanoseconds, twice, and 1 for true
+}
+
+// glanceFor is how long a glance holds.
+const glanceFor = 100 * time.Millisecond
+
+// at is what look said, now or a while before.
+func (g *glance) at(now time.Duration, look func() bool) bool {
+	if seen := g.seen.Load(); int64(now) < seen>>1 {
+		return seen&1 != 0
+	}
+	seen := int64(now+glanceFor) << 1
+	yes := look()
+	if yes {
+		seen |= 1
+	}
+	g.seen.Store(seen)
+	return yes
+}
+
+// interest asks the broker.
+func (v *Live) interest() bool {
 	s := v.log.current.Load()
 	if s == nil {
 		return false

@@ -114,9 +114,7 @@ func TestLiveIsToldToThoseWhoListen(t *testing.T) {
 	}
 	before := bounds(t, l)
 	sub := subscribe(t, nc, "live.>")
-	if !live.Wanted() {
-		t.Error("it is not wanted, though somebody subscribes")
-	}
+	wanted(t, live, true)
 	live.Tell("llm.delta", []byte(`{"a":1}`))
 	m, err := sub.NextMsg(patience)
 	if err != nil {
@@ -131,8 +129,19 @@ func TestLiveIsToldToThoseWhoListen(t *testing.T) {
 	if err := sub.Unsubscribe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := nc.FlushTimeout(patience); err != nil || live.Wanted() {
-		t.Errorf("nobody subscribes any more, and it is wanted (%v)", err)
+	if err := nc.FlushTimeout(patience); err != nil {
+		t.Fatal(err)
+	}
+	wanted(t, live, false)
+}
+
+// wanted waits until live knows who subscribes.
+func wanted(t *testing.T, live *jetstream.Live, want bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); live.Wanted() != want; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("wanted is not %v", want)
+		}
 	}
 }
 

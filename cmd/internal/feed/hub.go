@@ -40,7 +40,7 @@ var _ gateway.Feed = (*Hub)(nil)
 
 // Relay tells of deltas in another way as well; what is appended goes its own.
 type Relay interface {
-	// Wanted tells whether anybody listens there. It does not block.
+	// Wanted tells whether anybody listens there, as gateway.Feed has it.
 	Wanted() bool
 	// Tell hands on one delta in its envelope. It does not wait for listeners.
 	Tell(kind events.Kind, raw []byte)
