@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -29,6 +30,9 @@ type inputs struct {
 const (
 	// maxInputs is the number of inputs of a request that are cached one by one.
 	maxInputs = 2048
+	// inputsTimeout is how long all of them together are looked for; those that
+	// were not found by then are misses.
+	inputsTimeout = 2 * time.Second
 	// apportioned names the rule by which a batch's tokens are divided.
 	apportioned = "batch by bytes"
 )
@@ -47,10 +51,12 @@ func (c *call) lookupInputs(around cache.Surroundings) (answered bool) {
 	c.ev.KeySafe = c.ev.KeyExact
 	c.ev.Items = &events.Items{Asked: n}
 	model := ""
+	ctx, cancel := context.WithTimeout(c.r.Context(), inputsTimeout)
+	defer cancel()
 	for i, key := range in.keys {
 		var a *cache.Answer
-		if c.ev.Bypass == "" {
-			a = c.g.store.Get(c.r.Context(), key)
+		if c.ev.Bypass == "" && ctx.Err() == nil {
+			a = c.g.store.Get(ctx, key)
 		}
 		// Vectors of two models do not go together, whatever name they were asked by.
 		if a == nil || c.directives.maxAge >= 0 && c.age(a) > c.directives.maxAge || model != "" && a.Model != model {
@@ -65,6 +71,8 @@ func (c *call) lookupInputs(around cache.Surroundings) (answered bool) {
 		c.hitInputs(model)
 		return true
 	}
+	c.ev.Components = c.req.Components(around)
+	c.ev.Components.Messages = nil // a hash of each input would outweigh the rest
 	if len(in.ask) < n && in.expected() <= maxAnswer {
 		c.req.Choose(in.ask)
 	} else {

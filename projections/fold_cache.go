@@ -122,7 +122,7 @@ const maxBody = 1 << 40
 // entryOf finds the cached answer that a hit repeated: by its keys, or where
 // the body lies under another one by the event that stored it.
 func (f *folder) entryOf(c *call) *entry[string, cacheRow] {
-	for _, key := range [...]string{c.keyICY, c.keySafe, c.keyExact} {
+	for _, key := range [...]string{c.keyICY, c.keyExact, c.keySafe} {
 		if key == "" {
 			continue
 		}

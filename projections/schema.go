@@ -129,7 +129,7 @@ func stateTables() []table {
 CREATE TABLE upstreams (upstream INTEGER PRIMARY KEY, first_at INTEGER, last_at INTEGER, calls INTEGER NOT NULL, errors INTEGER NOT NULL,
  last_status INTEGER, last_error INTEGER NOT NULL, last_error_at INTEGER, state INTEGER NOT NULL, state_reason INTEGER NOT NULL,
  state_at INTEGER, failures INTEGER NOT NULL) STRICT;`},
-		{name: "cache_entries", version: 5, key: "entry", late: `
+		{name: "cache_entries", version: 6, key: "entry", late: `
 CREATE INDEX cache_entries_lru ON cache_entries (last_used_at) WHERE evicted IS NULL;
 CREATE INDEX cache_entries_expiry ON cache_entries (expires_at) WHERE evicted IS NULL AND expires_at > 0;`, ddl: `
 CREATE TABLE cache_entries (entry INTEGER PRIMARY KEY, seq INTEGER NOT NULL, body TEXT NOT NULL, body_hash INTEGER NOT NULL, upstream INTEGER NOT NULL, model INTEGER NOT NULL,

@@ -9,6 +9,29 @@ type input struct {
 	digest   Digest
 }
 
+// inputs are those of one request.
+type inputs struct {
+	all    []input
+	chosen []int // to be forwarded; nil: all
+	// tied: what is answered to one may depend on the others, or the list is one
+	// that only its API can judge.
+	tied bool
+}
+
+// tie looks at a parameter of the request: of those that are not known to say the
+// same about each input by itself, some have a text's neighbours count. Here a
+// list of what is known is the safe one. Talks is set for other requests.
+func (in *inputs) tie(talks bool, quoted []byte) {
+	if talks {
+		return
+	}
+	switch string(quoted[1 : len(quoted)-1]) {
+	case "encoding_format", "dimensions", "input_type", "task", "truncate", "truncation", "normalized", "embedding_type", "output_dtype", "output_dimension":
+	default:
+		in.tied = true
+	}
+}
+
 // readInputs reads the input of an embeddings request: one, or a list of them.
 func (r *Request) readInputs(start int) error {
 	r.has |= hasMessages
@@ -47,16 +70,25 @@ func (r *Request) input(start int) error {
 		return err
 	}
 	in.to = r.pos
-	r.inputs = append(r.inputs, in)
+	r.inputs.all = append(r.inputs.all, in)
+	if r.in[in.from] != r.in[r.inputs.all[0].from] || r.in[in.from] != '"' && r.in[in.from] != '[' {
+		r.inputs.tied = true // texts and tokens, or what is neither: without one of them it would be another request
+	}
 	r.messages = append(r.messages, in.digest)
 	return nil
 }
 
-// Inputs is the number of inputs of an embeddings request.
-func (r *Request) Inputs() int { return len(r.inputs) }
+// Inputs is the number of inputs of an embeddings request, 0 where they cannot be
+// answered one by one.
+func (r *Request) Inputs() int {
+	if r.inputs.tied {
+		return 0
+	}
+	return len(r.inputs.all)
+}
 
 // Input is one of them as it stands in the body.
-func (r *Request) Input(i int) []byte { return r.in[r.inputs[i].from:r.inputs[i].to] }
+func (r *Request) Input(i int) []byte { return r.in[r.inputs.all[i].from:r.inputs.all[i].to] }
 
 // InputKeys returns the key of each input: the same for the same input in the
 // same surroundings, whatever others stand beside it.
@@ -65,28 +97,28 @@ func (r *Request) InputKeys(s Surroundings) []Key {
 	r.messages = nil
 	base, _ := r.Keys(s)
 	r.messages = all
-	keys := make([]Key, len(r.inputs))
+	keys := make([]Key, len(r.inputs.all))
 	b := append([]byte("input"), base[:]...)
-	for i := range r.inputs {
-		keys[i] = sha256.Sum256(append(b, r.inputs[i].digest[:]...))
+	for i := range r.inputs.all {
+		keys[i] = sha256.Sum256(append(b, r.inputs.all[i].digest[:]...))
 	}
 	return keys
 }
 
 // Choose has Edited forward only some of the inputs, by their places in ascending
 // order; nil stands for all.
-func (r *Request) Choose(some []int) { r.chosen = some }
+func (r *Request) Choose(some []int) { r.inputs.chosen = some }
 
 // choice is the edit that leaves only the chosen inputs.
 func (r *Request) choice() (at cut, put []byte) {
-	if r.chosen == nil {
+	if r.inputs.chosen == nil {
 		return cut{}, nil
 	}
-	for n, i := range r.chosen {
+	for n, i := range r.inputs.chosen {
 		if n > 0 {
 			put = append(put, ',')
 		}
 		put = append(put, r.Input(i)...)
 	}
-	return cut{r.inputs[0].from, r.inputs[len(r.inputs)-1].to}, put
+	return cut{r.inputs.all[0].from, r.inputs.all[len(r.inputs.all)-1].to}, put
 }

@@ -99,3 +99,29 @@ func TestInputKeys(t *testing.T) {
 	}
 	keysOf(`{"model":"m","input":["a  b"]}`)
 }
+
+// Inputs are cached one by one only where each is answered by itself.
+func TestInputsThatAreTied(t *testing.T) {
+	for body, want := range map[string]int{
+		`{"model":"m","input":["a","b"],"dimensions":2,"encoding_format":"base64","user":"u"}`: 2,
+		`{"model":"m","input":[[1],[2]],"task":"t","input_type":"query"}`:                      2,
+		`{"model":"m","input":[1,2]}`:                          1,
+		`{"model":"m","input":["a","b"],"late_chunking":true}`: 0,
+		`{"new":1,"model":"m","input":"a"}`:                    0,
+		`{"model":"m","input":["a",1]}`:                        0,
+		`{"model":"m","input":[1,"a"]}`:                        1,
+		`{"model":"m","input":["a",[1]]}`:                      0,
+		`{"model":"m","input":[[1],"a"]}`:                      0,
+		`{"model":"m","input":null}`:                           0,
+		`{"model":"m","input":[]}`:                             0,
+	} {
+		r, err := Parse([]byte(body), events.APIEmbeddings, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Inputs(); got != want {
+			t.Errorf("%s: %d inputs, want %d", body, got, want)
+		}
+		r.Release()
+	}
+}

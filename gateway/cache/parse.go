@@ -46,8 +46,7 @@ type Request struct {
 	safeMessages                 []Digest // with foldedAny; otherwise they are as messages
 	foldedAny                    bool
 	paramMembers                 []member
-	inputs                       []input // of embeddings
-	chosen                       []int   // of these, to be forwarded; nil: all
+	inputs                       inputs // of embeddings
 
 	systemAt part
 	parts    []part // the messages, as they stand in the body
@@ -102,7 +101,7 @@ func (r *Request) reset(body []byte, api events.API, secret []byte) {
 	s := &r.scanner
 	*r = Request{
 		api: api, secret: secret, messages: r.messages[:0], safeMessages: r.safeMessages[:0], paramMembers: r.paramMembers[:0],
-		inputs: r.inputs[:0], parts: r.parts[:0], dates: dates{cuts: r.dates.cuts[:0]}, icy: r.icy[:0],
+		inputs: inputs{all: r.inputs.all[:0]}, parts: r.parts[:0], dates: dates{cuts: r.dates.cuts[:0]}, icy: r.icy[:0],
 		scanner: scanner{
 			in: body, out: s.out[:0], members: s.members[:0], spare: s.spare[:0], text: s.text[:0], folded: s.folded[:0], normal: s.normal[:0],
 			responses: api == events.APIResponses,
@@ -196,6 +195,7 @@ func (r *Request) named(key []byte) string {
 			return name
 		}
 	}
+	r.inputs.tie(r.talks, key)
 	return other
 }
 
