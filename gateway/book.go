@@ -23,6 +23,9 @@ func (c *call) book() {
 	now := c.g.opt.Now()
 	c.ev.LatencyUS = max(now.Sub(c.start).Microseconds(), 0)
 	c.ev.API = c.rt.api
+	if c.spent > 0 && c.ev.Outcome != events.OutcomeHit {
+		c.bookSpent()
+	}
 	if c.flight != nil {
 		defer c.flight.booking(&c.ev)()
 	}

@@ -42,6 +42,7 @@ type call struct {
 	flight     *flight             // that shares this call's answer
 	inputs     *inputs             // of an embeddings request
 
+	spent    int64 // input tokens of answers that could not be used
 	ev       events.LLMCall
 	appended bool
 

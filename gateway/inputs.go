@@ -23,8 +23,6 @@ type inputs struct {
 	usage  *events.Usage
 	tokens int64
 	age    time.Duration
-	// spent is what answers cost that could not be used.
-	spent int64
 }
 
 const (
@@ -279,11 +277,24 @@ func (c *call) apportion(total *int64) []*events.Usage {
 func (x *exchange) askAll(f protocol.Facts) {
 	x.settle(verdictOf(x.ev.Status), "upstream_status")
 	if f.Usage != nil && f.Usage.InputUncached != nil {
-		x.inputs.spent += *f.Usage.InputUncached
+		x.spent += *f.Usage.InputUncached
 	}
 	x.inputs.none()
 	x.req.Choose(nil)
 	x.next = turn{up: x.up}
+}
+
+// bookSpent adds what answers cost that could not be used, however the request
+// ended.
+func (c *call) bookSpent() {
+	total := c.spent
+	if u := c.ev.Usage; u != nil && u.InputUncached != nil {
+		total += *u.InputUncached
+	}
+	c.ev.Usage = &events.Usage{InputUncached: &total, Basis: events.BasisReported}
+	if p := c.g.opt.Prices; p != nil {
+		c.ev.PriceVersion, c.ev.CostPaidNanoUSD = p.Version(), p.Cost(c.pricedModel(), c.start, c.ev.Usage)
+	}
 }
 
 // aboutInputs tells whether an error may be about what was asked for, and would

@@ -208,7 +208,14 @@ func TestEmbeddingsThatCannotBeCompleted(t *testing.T) {
 		"slow down":     {429, func(string) string { return `{"error":{}}` }, 1, 0},
 		"another model": {200, func(b string) string { s, _ := embedded([]byte(b), "m-2"); return s }, 2, 16},
 		"not JSON":      {200, func(string) string { return `hello` }, 2, 0},
-		"too few":       {200, func(string) string { return `{"data":[],"model":"m-1","usage":{"prompt_tokens":1}}` }, 2, 2},
+		"the repeat is refused": {429, func(b string) string {
+			if strings.Contains(b, "a1") {
+				return `{"error":{}}`
+			}
+			s, _ := embedded([]byte(b), "m-2")
+			return s
+		}, 2, 4},
+		"too few": {200, func(string) string { return `{"data":[],"model":"m-1","usage":{"prompt_tokens":1}}` }, 2, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := 0
@@ -219,8 +226,11 @@ func TestEmbeddingsThatCannotBeCompleted(t *testing.T) {
 				}
 				b, _ := io.ReadAll(req.Body)
 				w.Header().Set("Content-Type", "application/json")
-				w.WriteHeader(tc.status)
-				_, _ = io.WriteString(w, tc.answer(string(b)))
+				answer := tc.answer(string(b))
+				if !strings.HasPrefix(answer, `{"object"`) {
+					w.WriteHeader(tc.status)
+				}
+				_, _ = io.WriteString(w, answer)
 			})
 			r.post(embeddings, first)
 			got := r.post(embeddings, second)

@@ -124,11 +124,7 @@ func (x *exchange) facts(status int, text []byte) protocol.Facts {
 	case x.rt.metered():
 		return x.rt.proto.ReadJSON(text)
 	case x.rt.api == events.APIEmbeddings:
-		f := embeddingFacts(text)
-		if x.inputs != nil && f.Usage != nil {
-			*f.Usage.InputUncached += x.inputs.spent
-		}
-		return f
+		return embeddingFacts(text)
 	}
 	return protocol.Facts{}
 }
