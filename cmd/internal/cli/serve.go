@@ -17,7 +17,7 @@ import (
 // ballastBytes is memory that is never touched, and so costs none. The collector
 // lets the heap double before it runs: from a few megabytes it would run at every
 // hundredth request, and each run slows a dozen of them.
-const ballastBytes = 32 << 20
+const ballastBytes = 96 << 20
 
 // listenFlags override the configured addresses.
 type listenFlags struct{ gateway, console string }

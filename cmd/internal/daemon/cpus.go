@@ -3,34 +3,32 @@ package daemon
 import (
 	"net/http"
 	"runtime"
-	"runtime/metrics"
 	"sync"
 	"time"
 )
 
 const (
-	// crowd is how many goroutines that wait for a CPU are more than half of the
-	// CPUs should have to do. One client after another makes at most four.
-	crowd = 8
-	// busy is how many calls of upstreams must be under way as well: answers from
-	// the cache are done sooner, and more of them in all, on half of the CPUs.
-	busy = 1
+	// crowd is how many calls of upstreams must be under way for a request that
+	// comes to need more than half of the CPUs. One client after another makes
+	// none; answers from the cache make none either, and more of them are done
+	// in all on half of the CPUs.
+	crowd = 2
 	// calm is how long there must have been no crowd before the other half is
 	// given back.
-	calm = 250 * time.Millisecond
+	calm = 2 * time.Second
 )
 
-// cpus is the gateway, with a look at every request at how busy the process is.
+// cpus is the gateway, with a look at every request at how much is under way.
 // It keeps Go to half of the machine's CPUs while that is enough, and gives it
-// all of them when work crowds. The clients and model servers around a gateway
-// need the other half; and a request goes through many goroutines here, one
-// after the other: with two CPUs free each hand-over wakes the one that sleeps,
-// which costs a third more than doing it all on one.
+// all of them when requests crowd. The clients and model servers around a
+// gateway need the other half; and a request goes through many goroutines here,
+// one after the other: with two CPUs free each hand-over wakes the one that
+// sleeps, which costs a third more than doing it all on one. Of a crowd, though,
+// all would wait for the one that has the CPU: while it folds events, while the
+// broker syncs its files, while memory is collected.
 type cpus struct {
 	http.Handler
 	now func() time.Time
-	// waiting counts the goroutines that are ready to run and do not.
-	waiting func() uint64
 	// asking counts the calls of upstreams that are under way.
 	asking func() int64
 	// use sets how many CPUs Go has.
@@ -44,13 +42,8 @@ type cpus struct {
 // shareCPUs returns h as cpus. With one CPU there is nothing to share.
 func shareCPUs(h http.Handler, asking func() int64, now func() time.Time) *cpus {
 	half := max(runtime.GOMAXPROCS(0)/2, 1)
-	sample := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
 	c := &cpus{
 		Handler: h, asking: asking, now: now,
-		waiting: func() uint64 {
-			metrics.Read(sample)
-			return sample[0].Value.Uint64()
-		},
 		use: func(all bool) {
 			if all {
 				runtime.SetDefaultGOMAXPROCS()
@@ -76,7 +69,7 @@ func (c *cpus) look() {
 		return // another request is looking
 	}
 	defer c.mu.Unlock()
-	if c.waiting() >= crowd && c.asking() >= busy {
+	if c.asking() >= crowd {
 		c.crowded = c.now()
 		c.give(true)
 	} else if c.all && c.now().Sub(c.crowded) > calm {

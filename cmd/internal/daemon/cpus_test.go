@@ -9,33 +9,31 @@ import (
 )
 
 func TestSharedCPUs(t *testing.T) {
-	clock, waiting, asking := time.Unix(0, 0), uint64(0), int64(0)
+	clock, asking := time.Unix(0, 0), int64(0)
 	var used []bool
 	served := 0
 	c := &cpus{
 		Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }),
 		now:     func() time.Time { return clock },
-		waiting: func() uint64 { return waiting },
 		asking:  func() int64 { return asking },
 		use:     func(all bool) { used = append(used, all) },
 	}
 	steps := []struct {
-		after   time.Duration
-		waiting uint64
-		asking  int64
-		all     bool
+		after  time.Duration
+		asking int64
+		all    bool
 	}{
-		{0, crowd - 1, busy, false},
-		{0, crowd, busy - 1, false}, // answers from the cache
-		{0, crowd, busy, true},
-		{calm, 0, 0, true},
-		{1, crowd, busy, true}, // crowded again: the calm begins anew
-		{calm, 0, 0, true},
-		{1, 0, 0, false},
-		{0, crowd, busy, true},
+		{0, 0, false},
+		{0, crowd - 1, false},
+		{0, crowd, true},
+		{calm, 0, true},
+		{1, crowd, true}, // crowded again: the calm begins anew
+		{calm, 0, true},
+		{1, crowd - 1, false},
+		{0, crowd, true},
 	}
 	for i, s := range steps {
-		clock, waiting, asking = clock.Add(s.after), s.waiting, s.asking
+		clock, asking = clock.Add(s.after), s.asking
 		c.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/", nil))
 		if c.all != s.all {
 			t.Errorf("step %d: all CPUs %t, want %t", i, c.all, s.all)
@@ -47,35 +45,29 @@ func TestSharedCPUs(t *testing.T) {
 	}
 }
 
-// The real thing counts what waits, and gives every CPU back at its end.
+// The real thing gives every CPU in a crowd, and all of them back at its end.
 func TestCPUsAreGivenBack(t *testing.T) {
 	defer runtime.SetDefaultGOMAXPROCS()
 	runtime.SetDefaultGOMAXPROCS()
 	all := runtime.GOMAXPROCS(0)
-	c := shareCPUs(http.NotFoundHandler(), func() int64 { return busy }, time.Now)
-	if got, want := runtime.GOMAXPROCS(0), max(all/2, 1); got != want {
-		t.Errorf("it has %d CPUs of %d, want %d", got, all, want)
+	asking := int64(0)
+	c := shareCPUs(http.NotFoundHandler(), func() int64 { return asking }, time.Now)
+	half := func(when string) {
+		t.Helper()
+		if got, want := runtime.GOMAXPROCS(0), max(all/2, 1); got != want {
+			t.Errorf("it has %d CPUs of %d %s, want %d", got, all, when, want)
+		}
 	}
-	runtime.GOMAXPROCS(1)
-	stop := make(chan struct{})
-	for range 2 * crowd {
-		go func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-					runtime.Gosched()
-				}
-			}
-		}()
-	}
-	runtime.Gosched()
+	half("at first")
 	c.look()
-	close(stop)
+	half("without a crowd")
+	asking = crowd
+	c.look()
 	if got := runtime.GOMAXPROCS(0); got != all {
 		t.Errorf("it has %d CPUs of %d in a crowd", got, all)
 	}
+	c.give(false)
+	half("after the crowd")
 	c.close()
 	if got := runtime.GOMAXPROCS(0); got != all {
 		t.Errorf("it leaves %d CPUs of %d", got, all)
