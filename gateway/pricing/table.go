@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -119,8 +120,8 @@ func (t *Table) With(over *Table) *Table {
 			out.models[name] = m
 		}
 	}
-	for name, m := range over.models {
-		under := t.dated(name)
+	for _, name := range over.ownLast() {
+		m, under := over.models[name], t.dated(name)
 		switch {
 		case under == nil:
 		case under.name == name:
@@ -133,6 +134,21 @@ func (t *Table) With(over *Table) *Table {
 		}
 	}
 	return out
+}
+
+// ownLast are the table's names, those that stand for a model of another name
+// first, each in order: so what is laid over depends on no map, and the last word
+// has what a name is itself.
+func (t *Table) ownLast() []string {
+	return slices.SortedFunc(maps.Keys(t.models), func(a, b string) int {
+		if own := t.models[a].name == a; own != (t.models[b].name == b) {
+			if own {
+				return 1
+			}
+			return -1
+		}
+		return strings.Compare(a, b)
+	})
 }
 
 // others are the names beside m's own when a model of another table is laid over

@@ -104,6 +104,28 @@ func TestWithAliasesOfBoth(t *testing.T) {
 	}
 }
 
+// A name that is a model's alias in the table above and a model of its own below
+// is the former, with the rows of what that model is below: at every start.
+func TestWithAnAliasThatIsAModelBelow(t *testing.T) {
+	base := table(t, "base", [3]string{"m", "", "10"}, [3]string{"other", "", "20"})
+	f := File{Version: "mine", Unit: Unit, Models: []Model{{
+		Model: "m", Provider: "p", Aliases: []string{"other"},
+		Prices: []Price{{From: "2026-03-01", Rates: Rates{Input: ptr(11)}, Source: "s", AsOf: "2026-03-01"}},
+	}}}
+	mine, err := f.Table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		both := base.With(mine)
+		for _, name := range []string{"m", "other"} {
+			if now, before := input(both, name, "2026-03-01"), input(both, name, "2026-02-01"); now != 11 || before != 10 {
+				t.Fatalf("%s costs %d, before %d", name, now, before)
+			}
+		}
+	}
+}
+
 // People see until when a row held, also where the file does not say it.
 func TestEntries(t *testing.T) {
 	both := table(t, "base", [3]string{"m", "", "10"}).With(table(t, "over", [3]string{"m", "2026-03-01", "11"}, [3]string{"a", "", "1"}))

@@ -29,7 +29,8 @@ func (a *app) pricesImport() *cobra.Command {
 writes its prices into prices.json in the home. They take effect from today on,
 UTC, when the daemon is next started; what was priced before stays as it is.
 
-An imported price replaces the built-in one of the same name; --only-missing
+An imported price replaces the built-in one of the same name; what the file does
+not say of a model, a bucket or the tiers, stays as it is known. --only-missing
 leaves models alone that have a price. A later built-in row replaces an imported
 one. Models that are not priced by the token, or whose prices are all 0, are left
 out and counted. A file with a fault changes nothing.

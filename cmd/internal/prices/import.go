@@ -87,7 +87,8 @@ func Import(data []byte, o ImportOptions) (Report, error) {
 			r.Kept++
 			continue
 		default:
-			r.Changed = append(r.Changed, Change{Model: n.name, Before: &e.Rows[at].Rates, After: n.rates})
+			row = laidOver(row, e.Rows[at].Price)
+			r.Changed = append(r.Changed, Change{Model: n.name, Before: &e.Rows[at].Rates, After: row.Rates})
 		}
 		b.put(n.name, cmp.Or(e.Provider, n.provider), row)
 	}
@@ -192,19 +193,53 @@ func within(want, have pricing.Rates) bool {
 	return !slices.ContainsFunc(pairs, func(p [2]*int64) bool { return p[0] != nil && (p[1] == nil || *p[0] != *p[1]) })
 }
 
+// laidOver returns a row with what it leaves open as another has it: its buckets,
+// and its tiers when the row states none. So an import never makes less known.
+func laidOver(row, have pricing.Price) pricing.Price {
+	row.Rates = filled(row.Rates, have.Rates)
+	if len(row.Tiers) == 0 {
+		row.Tiers = slices.Clone(have.Tiers)
+		return row
+	}
+	row.Tiers = slices.Clone(row.Tiers)
+	for i, t := range row.Tiers {
+		if at := slices.IndexFunc(have.Tiers, func(h pricing.Tier) bool { return h.AboveInput == t.AboveInput }); at >= 0 {
+			row.Tiers[i].Rates = filled(t.Rates, have.Tiers[at].Rates)
+		}
+	}
+	return row
+}
+
+func filled(r, from pricing.Rates) pricing.Rates {
+	return pricing.Rates{
+		Input:        cmp.Or(r.Input, from.Input),
+		CacheRead:    cmp.Or(r.CacheRead, from.CacheRead),
+		CacheWrite5m: cmp.Or(r.CacheWrite5m, from.CacheWrite5m),
+		CacheWrite1h: cmp.Or(r.CacheWrite1h, from.CacheWrite1h),
+		Output:       cmp.Or(r.Output, from.Output),
+	}
+}
+
 // book is a home's table while rows are put into it.
 type book struct {
 	file *pricing.File
 	at   map[string]int // place in file.Models by name
 }
 
-// put adds a row to a model, in place of one of the same day.
+// put adds a row to a model, in place of one of the same day. An alias with a
+// price of its own becomes a model, with the past of the one it stood for.
 func (b *book) put(name, provider string, row pricing.Price) {
 	i, ok := b.at[name]
-	if !ok {
-		b.at[name] = len(b.file.Models)
-		b.file.Models = append(b.file.Models, pricing.Model{Model: name, Provider: provider, Prices: []pricing.Price{row}})
-		return
+	if !ok || b.file.Models[i].Model != name {
+		m := pricing.Model{Model: name, Provider: provider}
+		if ok {
+			of := &b.file.Models[i]
+			of.Aliases = slices.DeleteFunc(of.Aliases, func(a string) bool { return a == name })
+			m.Prices = slices.Clone(of.Prices)
+		}
+		i = len(b.file.Models)
+		b.at[name] = i
+		b.file.Models = append(b.file.Models, m)
 	}
 	rows := b.file.Models[i].Prices
 	at, same := slices.BinarySearchFunc(rows, row.From, func(p pricing.Price, day string) int { return strings.Compare(p.From, day) })

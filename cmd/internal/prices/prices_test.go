@@ -154,6 +154,51 @@ func TestImportAgain(t *testing.T) {
 	}
 }
 
+// What a list does not say of a model stays known.
+func TestImportKeepsWhatTheListLeavesOpen(t *testing.T) {
+	o := options(t)
+	imported(t, `{"claude-sonnet-4-5": {"litellm_provider": "anthropic", "mode": "chat", "input_cost_per_token": 2.9e-06, "output_cost_per_token": 1.5e-05}}`, o)
+	for _, input := range []int64{1000, 300_000} {
+		want := int64(2_900_000)
+		if input > 200_000 {
+			want = 6_000_000 * input / 1000 // the tier's
+		}
+		if got := cost(t, o.Path, "claude-sonnet-4-5", noon, input); got != want {
+			t.Errorf("%d tokens: %d, want %d", input, got, want)
+		}
+	}
+	table, err := Load(o.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := int64(1000)
+	if got := table.Cost("claude-sonnet-4-5", noon, &events.Usage{CacheRead: &read}); got == nil || *got != 300_000 {
+		t.Errorf("a thousand cached tokens cost %v", got)
+	}
+}
+
+// A price for an alias is that name's alone, and what it cost before stays.
+func TestImportOfAliases(t *testing.T) {
+	o := options(t)
+	const home = `{"version": "h", "unit": "nano-USD per million tokens", "models": [{"model": "llama", "provider": "groq", "aliases": ["groq/llama", "together_ai/llama"], "prices": [
+		{"from": "2026-11-01", "input": 1000000, "output": 1000000, "source": "me", "as_of": "2026-11-01"}]}]}`
+	if err := errors.Join(os.MkdirAll(filepath.Dir(o.Path), 0o700), os.WriteFile(o.Path, []byte(home), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	imported(t, `{
+		"groq/llama": {"litellm_provider": "groq", "mode": "chat", "input_cost_per_token": 2e-06, "output_cost_per_token": 1e-06},
+		"together_ai/llama": {"litellm_provider": "together_ai", "mode": "chat", "input_cost_per_token": 3e-06, "output_cost_per_token": 1e-06}}`, o)
+	before := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+	for name, want := range map[string]int64{"llama": 1_000, "groq/llama": 2_000_000, "together_ai/llama": 3_000_000} {
+		if got := cost(t, o.Path, name, noon, 1000); got != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+		if got := cost(t, o.Path, name, before, 1000); got != 1_000 {
+			t.Errorf("%s before: %d", name, got)
+		}
+	}
+}
+
 func TestImportOnlyMissing(t *testing.T) {
 	o := options(t)
 	o.OnlyMissing = true
