@@ -195,7 +195,7 @@ func (c *call) lookup() (answered bool) {
 	case cache.MatchExact:
 		c.key = exact
 	case cache.MatchICY:
-		if icy, ok := c.req.ICY(around, c.g.icy); ok {
+		if icy, ok := c.req.ICY(around, c.g.opt.Cache.ICY); ok {
 			c.key, c.ev.KeyICY = icy, icy.String()
 		}
 	}

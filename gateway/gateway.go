@@ -28,7 +28,6 @@ type Gateway struct {
 	byName     map[string]*upstream
 	byPriority []*upstream
 	store      *cache.Store
-	icy        cache.Normalization
 	shadow     *shadow // nil: nothing is sampled
 	flights    flights
 	ids        *events.IDs
@@ -54,7 +53,6 @@ func New(o Options) (*Gateway, error) {
 	if o.Cache.Scope == cache.ScopeCredential {
 		g.secret = o.Cache.Secret
 	}
-	g.icy = cache.Normalization{Text: o.Cache.Normalize, Version: o.Cache.NormalizeVersion}
 	if o.Cache.Shadow != "" {
 		g.shadow = newShadow()
 	}

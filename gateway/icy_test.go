@@ -23,10 +23,10 @@ func plainly(dst, text []byte) []byte {
 }
 
 func matching(match cache.Match) func(*gateway.Options) {
-	return func(o *gateway.Options) { o.Cache.Match, o.Cache.Normalize = match, plainly }
+	return func(o *gateway.Options) { o.Cache.Match, o.Cache.ICY.Text = match, plainly }
 }
 
-func shadowing(o *gateway.Options) { o.Cache.Shadow, o.Cache.Normalize = cache.MatchICY, plainly }
+func shadowing(o *gateway.Options) { o.Cache.Shadow, o.Cache.ICY.Text = cache.MatchICY, plainly }
 
 // hello answers every chat with one word.
 func hello(w http.ResponseWriter, _ *http.Request) { reply(w, chat, "hello", false, false) }
@@ -168,7 +168,7 @@ func TestShadowOverFailover(t *testing.T) {
 // With no shadow and no icy match nothing is said of either.
 func TestNoShadowByDefault(t *testing.T) {
 	r := newRig(t, hello, func(o *gateway.Options) {
-		o.Cache.Normalize = func(_, _ []byte) []byte { panic("asked") }
+		o.Cache.ICY.Text = func(_, _ []byte) []byte { panic("asked") }
 	})
 	r.post(chat.path, chat.body("What is it?", false))
 	if c := r.call(); c.KeyICY != "" || c.Shadow != nil || c.Outcome != events.OutcomeMiss {

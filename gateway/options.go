@@ -152,10 +152,8 @@ type Breaker struct {
 type CacheOptions struct {
 	// Match is how requests are compared: exact, safe or icy (safe).
 	Match cache.Match
-	// Normalize is what an icy match or shadow does to prose, and NormalizeVersion
-	// the name of its rules, which is in the key; see cache.Normalization.
-	Normalize        func(dst, text []byte) []byte
-	NormalizeVersion string
+	// ICY is what an icy match or shadow does to prose.
+	ICY cache.Normalization
 	// Shadow, a match looser than Match, answers nothing: the events of misses that
 	// it samples say what it would have answered. "" or icy; "" is none.
 	Shadow cache.Match
@@ -241,8 +239,8 @@ func (c CacheOptions) check() error {
 	if c.Shadow != "" && (c.Shadow != cache.MatchICY || c.Match == cache.MatchICY) {
 		faults = append(faults, fmt.Errorf("gateway: cache.shadow %q is no match looser than cache.match %s: use icy beside exact or safe, or leave it out", c.Shadow, c.Match))
 	}
-	if (c.Match == cache.MatchICY || c.Shadow == cache.MatchICY) && c.Normalize == nil {
-		faults = append(faults, errors.New("gateway: an icy match or shadow needs Cache.Normalize"))
+	if (c.Match == cache.MatchICY || c.Shadow == cache.MatchICY) && c.ICY.Text == nil {
+		faults = append(faults, errors.New("gateway: an icy match or shadow needs Cache.ICY"))
 	}
 	if c.Scope != cache.ScopeCredential && c.Scope != cache.ScopeShared {
 		faults = append(faults, fmt.Errorf("gateway: cache.scope %q is unknown: use credential or shared", c.Scope))

@@ -13,6 +13,7 @@ import (
 	"github.com/icyloom/icyloom/events"
 	"github.com/icyloom/icyloom/events/eventstest"
 	"github.com/icyloom/icyloom/gateway"
+	"github.com/icyloom/icyloom/gateway/cache"
 )
 
 // withUpstreams adds upstreams at the same server as the others.
@@ -295,11 +296,11 @@ func TestNewRefuses(t *testing.T) {
 		"failover \"maybe\"":       {Log: log, Failover: "maybe"},
 		"is not configured":        {Log: log, Defaults: map[gateway.Family]string{"openai": "a"}},
 		"cache.match \"like\"":     {Log: log, Cache: gateway.CacheOptions{Match: "like"}},
-		"needs Cache.Normalize":    {Log: log, Cache: gateway.CacheOptions{Match: "icy"}},
+		"needs Cache.ICY":          {Log: log, Cache: gateway.CacheOptions{Match: "icy"}},
 		"cache.scope":              {Log: log, Cache: gateway.CacheOptions{Scope: "all"}},
 		"match or shadow needs":    {Log: log, Cache: gateway.CacheOptions{Shadow: "icy"}},
 		"cache.shadow \"safe\"":    {Log: log, Cache: gateway.CacheOptions{Shadow: "safe", Match: "exact"}},
-		"looser than cache.match":  {Log: log, Cache: gateway.CacheOptions{Shadow: "icy", Match: "icy", Normalize: plainly}},
+		"looser than cache.match":  {Log: log, Cache: gateway.CacheOptions{Shadow: "icy", Match: "icy", ICY: cache.Normalization{Text: plainly}}},
 		"is negative":              {Log: log, MaxBodyBytes: -1},
 		"the API key holds a line": {Log: log, Upstreams: []gateway.Upstream{{Name: "a", BaseURL: "http://x", Family: "openai", APIKey: "a\nb"}}},
 	} {

@@ -89,7 +89,7 @@ func (c *call) sample(around cache.Surroundings) {
 	if !ok || !drawn(class, n) {
 		return
 	}
-	key, ok := c.req.ICY(around, c.g.icy)
+	key, ok := c.req.ICY(around, c.g.opt.Cache.ICY)
 	if !ok {
 		return
 	}

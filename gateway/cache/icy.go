@@ -13,6 +13,9 @@ type Normalization struct {
 	// leave alone what in them is code, a name or a quotation. It is called by many
 	// goroutines at once.
 	Text func(dst, text []byte) []byte
+	// Literal tells that a text is about how words are written, so that Text would
+	// take the point from it or from one beside it; nil: none is.
+	Literal func(text []byte) bool
 	// Version names the rules of Text. It is in the icy key: what other rules took
 	// for alike says nothing.
 	Version string
@@ -25,12 +28,20 @@ type Normalization struct {
 // ok is false when the request must not be matched that loosely: it is no
 // conversation, or it is an agent's, which defines tools or tells what they did.
 // An agent acts on what it is told, so its requests differ in meaning by less than
-// people's do. These have only the other two keys.
+// people's do. Nor when one of its texts is Literal. These have only the other two
+// keys.
 func (r *Request) ICY(s Surroundings, n Normalization) (key Key, ok bool) {
 	if !r.plain() {
 		return Key{}, false
 	}
+	literal := false
 	r.normalize, r.folding, r.acts = n.Text, true, false
+	if n.Literal != nil {
+		r.normalize = func(dst, text []byte) []byte {
+			literal = literal || n.Literal(text)
+			return n.Text(dst, text)
+		}
+	}
 	defer func() { r.normalize, r.folding = nil, false }()
 	b := r.common(append(r.icy[:0], "icy"...), s)
 	b = appendField(b, n.Version)
@@ -52,7 +63,7 @@ func (r *Request) ICY(s Surroundings, n Normalization) (key Key, ok bool) {
 		b = append(b, d[:]...)
 	}
 	r.icy = b[:0]
-	return sha256.Sum256(b), true
+	return sha256.Sum256(b), !literal
 }
 
 // icyDigest reads a part again and hashes its normal form; ok is false when it is

@@ -270,3 +270,18 @@ func TestICYReadsNestedBodiesAgain(t *testing.T) {
 		t.Errorf("safe equal: %v, icy equal: %v", safe[0] == safe[1], icy[0] == icy[1])
 	}
 }
+
+// One text about how words are written takes the icy key from the whole request.
+func TestLiteralRequestsHaveNoICYKey(t *testing.T) {
+	n := Normalization{Text: plainly.Text, Literal: func(text []byte) bool { return string(text) == "count letters" }}
+	for body, want := range map[string]bool{
+		`{"messages":[{"role":"user","content":"x"}]}`:                                                                              true,
+		`{"messages":[{"role":"user","content":"count letters"}]}`:                                                                  false,
+		`{"messages":[{"role":"system","content":"count letters"},{"role":"user","content":"x"}]}`:                                  false,
+		`{"messages":[{"role":"user","content":"count letters"},{"role":"assistant","content":"y"},{"role":"user","content":"x"}]}`: false,
+	} {
+		if _, ok := icyOf(t, events.APIChat, body, n); ok != want {
+			t.Errorf("%s: %v", body, ok)
+		}
+	}
+}

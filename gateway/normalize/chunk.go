@@ -104,7 +104,7 @@ func (e *engine) chunkEnd(p []byte, at int, quoted *bool) int {
 		case c == '"':
 			*quoted, at = true, after(p, at+1, `"`)
 		case c == '\'':
-			if end := single(p, from, at, 1, '\''); end > 0 {
+			if end := e.single(p, from, at, 1, '\''); end > 0 {
 				*quoted, at = true, end
 			} else {
 				at++
@@ -123,7 +123,7 @@ func (e *engine) chunkEnd(p []byte, at int, quoted *bool) int {
 			case c == '«':
 				*quoted, at = true, after(p, at+n, "»")
 			case c == '‘':
-				if end := single(p, from, at, n, '’'); end > 0 {
+				if end := e.single(p, from, at, n, '’'); end > 0 {
 					*quoted, at = true, end
 					continue
 				}
@@ -165,9 +165,18 @@ func closing(p []byte, at, n int) int {
 }
 
 // single is the place behind a quotation in single marks that begins at a place
-// in the chunk that begins at from; 0 when it is an apostrophe.
-func single(p []byte, from, at, n int, mark rune) int {
+// in the chunk that begins at from; 0 when it is an apostrophe. What closes one
+// does not depend on where it began, so once none does from a place on, no later
+// one is looked for: many that stay open cost one look through the paragraph.
+func (e *engine) single(p []byte, from, at, n int, mark rune) int {
 	if at > from && wordBefore(p[from:at]) || at+n >= len(p) || p[at+n] == ' ' || p[at+n] == '\n' {
+		return 0
+	}
+	lone := &e.lone
+	if mark == '’' {
+		lone = &e.loneSign
+	}
+	if at >= *lone {
 		return 0
 	}
 	for i := at + n; i < len(p); {
@@ -177,6 +186,7 @@ func single(p []byte, from, at, n int, mark rune) int {
 		}
 		i += size
 	}
+	*lone = at
 	return 0
 }
 

@@ -34,8 +34,11 @@ type engine struct {
 	text  []byte // the whole text, with LF line ends
 	out   []byte
 	toks  []token
+	most  int    // the most of them that a line had
 	words []byte // what forms point into
 	small []byte // a word in small letters
+	// No quotation in ' or in ‘’ that begins here or later in the paragraph ends.
+	lone, loneSign int
 
 	survey
 }
@@ -60,6 +63,8 @@ func (r *Rules) run(dst, text []byte, upto stage, note func(stage, *Rule, string
 	e.lines(e.text)
 	dst = e.out
 	e.r, e.note, e.out, e.text = nil, nil, nil, nil
+	clear(e.toks[:min(e.most, cap(e.toks))]) // their forms point into the text
+	e.most = 0
 	if cap(e.words)+cap(e.lower)+cap(e.plainText) <= maxKept && cap(e.toks) <= maxKept/64 {
 		engines.Put(e)
 	}
@@ -77,11 +82,13 @@ func lineEnds(text []byte) []byte {
 
 // paragraph writes lines of prose that follow each other.
 func (e *engine) paragraph(p []byte) {
+	e.lone, e.loneSign = len(p), len(p)
 	for at := 0; at < len(p); {
 		if at > 0 {
 			e.out = append(e.out, '\n')
 		}
 		at = e.cut(p, at)
+		e.most = max(e.most, len(e.toks))
 		e.line(p)
 	}
 }

@@ -127,6 +127,8 @@ func TestTextsThatStayApart(t *testing.T) {
 		{"Write two as 2", "Write 2 as two"},
 		{"Rename Foo to foo", "Rename foo to Foo"},
 		{"Sell to US", "Sell to us"},
+		{"Was machen Sie?", "Was machen sie?"},
+		{"How fast is a Jaguar?", "How fast is a jaguar?"},
 		{"Print the word Colour", "Print the word color"},
 		{"Files named Foo", "Files named foo"},
 		{"Print PATH", "Print path"},
@@ -156,6 +158,46 @@ func TestTextsThatStayApart(t *testing.T) {
 		a, b := r.Text(nil, []byte(pair[0])), r.Text(nil, []byte(pair[1]))
 		if string(a) == string(b) {
 			t.Errorf("%q and %q are both %q", pair[0], pair[1], a)
+		}
+	}
+}
+
+// What is asked about how words are written means them as they are.
+func TestLiteral(t *testing.T) {
+	r, _ := shippedRules(t)
+	for text, want := range map[string]bool{
+		"Is recieve spelled correctly?":     true,
+		"How many letters are in colour?":   true,
+		"COUNT THE MISTAKES":                true,
+		"letters":                           true,
+		"What colour is the sky?":           false,
+		"":                                  false,
+		"the lettershop":                    false,
+		strings.Repeat("letters", 20) + ".": false,
+	} {
+		if got := r.Literal([]byte(text)); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+// Quotations that stay open cost one look through the paragraph, not one each: a
+// second one is given up where the first found no end.
+func TestOpenQuotationsAreLookedForOnce(t *testing.T) {
+	for _, mark := range []string{"'", "‘"} {
+		p := []byte(strings.Repeat(mark+"a ", 1000))
+		e := engine{r: &Rules{}}
+		e.lone, e.loneSign = len(p), len(p)
+		closes := map[string]rune{"'": '\'', "‘": '’'}[mark]
+		if end := e.single(p, 0, 0, len(mark), closes); end != 0 {
+			t.Fatalf("%s closes at %d", mark, end)
+		}
+		if min(e.lone, e.loneSign) != 0 {
+			t.Errorf("%s: not remembered", mark)
+		}
+		// A mark that would close is not seen any more: it is known that none does.
+		if end := e.single(append(p, "a' b’ "...), len(p)/2, len(p)/2, len(mark), closes); end != 0 {
+			t.Errorf("%s: looked again", mark)
 		}
 	}
 }

@@ -62,11 +62,13 @@ func (r *Rule) stage() stage {
 type table struct {
 	Version string `json:"version"`
 	// Cased are words that are others with a small initial, Naming those that
-	// announce a name, Asking those that a question begins with.
-	Cased  []string `json:"cased"`
-	Naming []string `json:"naming"`
-	Asking []string `json:"asking"`
-	Rules  []Rule   `json:"rules"`
+	// announce a name, Asking those that a question begins with, Literal those that
+	// tell that a text is about how words are written.
+	Cased   []string `json:"cased"`
+	Naming  []string `json:"naming"`
+	Asking  []string `json:"asking"`
+	Literal []string `json:"literal"`
+	Rules   []Rule   `json:"rules"`
 }
 
 // Rules is a parsed rule table, safe for concurrent use.
@@ -79,6 +81,7 @@ type Rules struct {
 	words   [][]string        // of each rule
 	dotted  map[string]bool   // left sides with a full stop in them
 	moved   map[string]bool   // runs of letters that some left side has, in NFKD
+	literal map[string]bool   // in small letters
 
 	forms []form
 	keyed map[string][]int32 // forms by the run of letters and digits they begin with, longest first
@@ -123,7 +126,7 @@ func Parse(data []byte) (*Rules, error) {
 	r := &Rules{
 		version: t.Version, rules: t.Rules,
 		signs: map[rune]string{}, lexicon: map[string]*entry{}, words: make([][]string, len(t.Rules)),
-		dotted: map[string]bool{}, moved: map[string]bool{},
+		dotted: map[string]bool{}, moved: map[string]bool{}, literal: map[string]bool{},
 		keyed: map[string][]int32{}, group: make([]int32, len(t.Rules)), prefixes: map[string]int32{},
 	}
 	for _, w := range t.Cased {
@@ -134,6 +137,9 @@ func Parse(data []byte) (*Rules, error) {
 	}
 	for _, w := range t.Asking {
 		r.learn(w, func(en *entry) { en.asking = true })
+	}
+	for _, w := range t.Literal {
+		r.literal[w] = true
 	}
 	r.index()
 	r.join()
@@ -153,8 +159,13 @@ func (r *Rules) learn(word string, with func(*entry)) {
 	with(en)
 }
 
-// Version names the table: texts made with another version are not comparable.
-func (r *Rules) Version() string { return r.version }
+// engineVersion names what this package does with a table. It is raised with
+// whatever changes the Text of a text.
+const engineVersion = "2"
+
+// Version names the table and what follows it: texts made with another version
+// are not comparable.
+func (r *Rules) Version() string { return r.version + "/" + engineVersion }
 
 // Len is the number of rules.
 func (r *Rules) Len() int { return len(r.rules) }

@@ -20,7 +20,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Version() != "1" || r.Len() != 1 || r.All()[0] != (Rule{"colour", "color", Spelling, RiskLow}) {
+	if r.Version() != "1/"+engineVersion || r.Len() != 1 || r.All()[0] != (Rule{"colour", "color", Spelling, RiskLow}) {
 		t.Errorf("%q, %d rules: %v", r.Version(), r.Len(), r.All())
 	}
 	r, err = Parse([]byte(`{"version":"1"}`))

@@ -39,7 +39,7 @@ func gatewayOptions(c config.Config, h home.Home, env func(string) string) (gate
 		if err != nil {
 			return gateway.Options{}, err
 		}
-		o.Cache.Normalize, o.Cache.NormalizeVersion = rules.Text, rules.Version()
+		o.Cache.ICY = cache.Normalization{Text: rules.Text, Literal: rules.Literal, Version: rules.Version()}
 	}
 	for family, name := range g.Defaults {
 		if name != "" {
