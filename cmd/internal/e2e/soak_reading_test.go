@@ -39,7 +39,7 @@ func soakTable(rows []reading) string {
 		fmt.Fprintf(&b, "%-6s %10d %6d %6d %5d %10.1f %8.1f %8.1f %6d %10d %10.1f %8d\n", r.When, r.Goroutines, r.FDs, r.Established, r.Idle,
 			float64(r.RSS)/1e6, float64(r.Heap)/1e6, float64(r.Hot)/1e6, r.Known, r.InFlight, float64(r.BodyBytes)/1e3, r.Flights)
 	}
-	b.WriteString("(heap in use: before and after as a collection leaves it, 32 MiB of ballast included; between them with garbage)")
+	b.WriteString("(heap in use: before and after as a collection leaves it, the ballast included; between them with garbage)")
 	return b.String()
 }
 
