@@ -1,7 +1,6 @@
 package projections
 
 import (
-	"context"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
@@ -48,20 +47,9 @@ const shadowSQL = `SELECT match, sum(sampled), sum(hits), sum(unpriced), sum(tok
  sum(est_calls), sum(est_hits), sum(est_tokens), sum(est_cost_nusd)
  FROM shadows WHERE grain = ? AND start >= ? AND start < ? GROUP BY match ORDER BY match`
 
-// ShadowReport answers for the window that ends at now; see Dashboard for what a
-// window is.
-func (s *Store) ShadowReport(ctx context.Context, w Window, now time.Time) (ShadowReport, error) {
-	grain, n, err := w.buckets()
-	if err != nil {
-		return ShadowReport{}, err
-	}
-	end := floor(now.Unix(), grain) + grain
-	rep := ShadowReport{AsOf: now.UTC(), Window: w}
-	err = s.read(ctx, func(r *reader) error {
-		rep.Matches = shadows(r, grain, end-n*grain, end)
-		return r.err
-	})
-	return rep, err
+// ShadowReport is the dashboard's part about the shadow.
+func (d Dashboard) ShadowReport() ShadowReport {
+	return ShadowReport{AsOf: d.AsOf, Window: d.Window, Matches: d.Shadow}
 }
 
 // shadows adds up the buckets of a grain from start to end.

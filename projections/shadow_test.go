@@ -10,6 +10,12 @@ import (
 	"github.com/icyloom/icyloom/events"
 )
 
+func shadowReport(t *testing.T, s *Store, w Window) (ShadowReport, error) {
+	t.Helper()
+	d, err := s.Dashboard(within(t), w, base)
+	return d.ShadowReport(), err
+}
+
 func TestShadowReport(t *testing.T) {
 	try := func(oneIn int64, replayed string, cost *int64, u *events.Usage) events.LLMCall {
 		return events.LLMCall{
@@ -30,7 +36,7 @@ func TestShadowReport(t *testing.T) {
 	}
 	d, s := dashboard(t, Window1h, base, evs...)
 	report := func(w Window) ShadowReport {
-		rep, err := s.ShadowReport(within(t), w, base)
+		rep, err := shadowReport(t, s, w)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +59,7 @@ func TestShadowReport(t *testing.T) {
 	if diff := cmp.Diff(want, report(Window7d)); diff != "" {
 		t.Errorf("a week (-want +got):\n%s", diff)
 	}
-	if rep, err := s.ShadowReport(within(t), "2h", base); err == nil {
+	if rep, err := shadowReport(t, s, "2h"); err == nil {
 		t.Errorf("a window that is none: %+v", rep)
 	}
 }
@@ -61,7 +67,7 @@ func TestShadowReport(t *testing.T) {
 // With nothing sampled there is nothing to tell.
 func TestShadowReportOfNothing(t *testing.T) {
 	_, s := dashboard(t, Window1h, base, traffic(5, time.Second)...)
-	rep, err := s.ShadowReport(within(t), Window24h, base)
+	rep, err := shadowReport(t, s, Window24h)
 	if err != nil || rep.Matches == nil || len(rep.Matches) != 0 {
 		t.Errorf("%+v %v", rep, err)
 	}
@@ -86,7 +92,7 @@ func TestShadowMinutesAreDropped(t *testing.T) {
 	}
 	_, s := dashboard(t, Window1h, base, evs...)
 	for w, want := range map[Window]int{Window1h: 0, Window24h: 1, Window7d: 1} {
-		rep, err := s.ShadowReport(within(t), w, base)
+		rep, err := shadowReport(t, s, w)
 		if err != nil || len(rep.Matches) != want {
 			t.Errorf("%s: %+v %v", w, rep.Matches, err)
 		}

@@ -18,7 +18,7 @@ func (t *table) check() error {
 	if t.Version == "" {
 		fault("rule table: no version")
 	}
-	for name, list := range map[string][]string{"cased": t.Cased, "naming": t.Naming, "asking": t.Asking} {
+	for name, list := range map[string][]string{"cased": t.Cased, "naming": t.Naming, "asking": t.Asking, "literal": t.Literal} {
 		for _, w := range list {
 			if w == "" || w != strings.ToLower(w) || strings.ContainsFunc(w, unicode.IsSpace) {
 				fault("%s: %q is not one word in small letters", name, w)

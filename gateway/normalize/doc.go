@@ -24,6 +24,11 @@
 // word beside its digits, and a capital beside its small letter. And the word after
 // one that announces a name ("the variable", "called") stays.
 //
+// What these cannot see is a question about the words themselves ("is colour spelt
+// right?"), in another text of the request perhaps: Literal tells of such a text, and
+// who makes keys makes none then. Texts are looked at one by one, so two forms of a
+// word in two of them are not seen together.
+//
 // A Rule has one or more words on its left side; Parse refuses a table in which
 // rules could meet (see check.go), so the order of rules and how often they are
 // applied make no difference: Text of a Text is that Text.

@@ -47,7 +47,7 @@ func (a *app) cacheShadow(ctx context.Context, w projections.Window, asJSON bool
 	var r projections.ShadowReport
 	err := a.withPast(ctx, func(p past) error {
 		d, err := p.Dashboard(ctx, w)
-		r = projections.ShadowReport{AsOf: d.AsOf, Window: d.Window, Matches: d.Shadow}
+		r = d.ShadowReport()
 		return err
 	})
 	switch {

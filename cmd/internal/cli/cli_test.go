@@ -266,7 +266,15 @@ func TestServeEndsWithItsContext(t *testing.T) {
 // exit code 2 for a flag that does not exist.
 func TestEveryCommandHelps(t *testing.T) {
 	env := []string{"ICYLOOM_HOME=" + t.TempDir()}
-	for _, command := range []string{"serve", "gateway", "admin", "demo", "doctor", "dashboard", "replay", "export", "cache", "normalize", "config", "paths", "version"} {
+	_, list, _ := run(t, env, "__complete", "")
+	if strings.Count(list, "\n") < 10 {
+		t.Fatalf("completion names few commands:\n%s", list)
+	}
+	for line := range strings.Lines(list) {
+		command, _, named := strings.Cut(line, "\t")
+		if !named || command == "help" || command == "completion" { // those two are cobra's
+			continue
+		}
 		t.Run(command, func(t *testing.T) {
 			code, stdout, stderr := run(t, env, command, "--help")
 			if code != 0 || !strings.Contains(stdout, "Examples:") || stderr != "" {

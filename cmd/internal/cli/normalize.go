@@ -74,6 +74,9 @@ type preview struct {
 	// Stages are those of icy, and Rules the version of its table.
 	Stages []normalize.Stage `json:"stages"`
 	Rules  string            `json:"rules"`
+	// Literal tells that the text is about how words are written: a request with it
+	// is not matched as icy.
+	Literal bool `json:"literal"`
 }
 
 func (a *app) normalize(text, match string, asJSON bool) error {
@@ -81,7 +84,7 @@ func (a *app) normalize(text, match string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	p := preview{Exact: text, Safe: string(cache.Fold([]byte(text))), Rules: rules.Version()}
+	p := preview{Exact: text, Safe: string(cache.Fold([]byte(text))), Rules: rules.Version(), Literal: rules.Literal([]byte(text))}
 	p.Stages = rules.Stages(p.Safe)
 	p.Icy = p.Stages[len(p.Stages)-1].Text
 	switch {
@@ -134,6 +137,9 @@ func (a *app) printPreview(p preview) error {
 		}
 	}
 	row("icy", p.Icy)
+	if p.Literal {
+		row("not matched", "it is about how words are written: a request with this text has no icy match")
+	}
 	return w.Flush()
 }
 
