@@ -26,7 +26,7 @@ func at(t *testing.T, dir string) home.Home {
 
 func TestResolveOrder(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("the paths below are those of Linux")
+		t.Skip("SKIPPED: the paths of a home were not tried: they are those of Linux")
 	}
 	for _, c := range []struct {
 		name string

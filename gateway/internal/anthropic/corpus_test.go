@@ -51,7 +51,7 @@ func corpus(t testing.TB, all bool) []row {
 	if all {
 		dir := os.Getenv("ICYLOOM_RECORDINGS")
 		if dir == "" {
-			t.Skip("ICYLOOM_RECORDINGS names no folder of recordings; the rows in testdata are tested all the same")
+			t.Skip("SKIPPED: all recordings were not tried, only the rows in testdata: ICYLOOM_RECORDINGS names no folder")
 		}
 		file = filepath.Join(dir, "anthropic.messages.jsonl")
 	}
