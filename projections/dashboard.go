@@ -17,6 +17,9 @@ const (
 	Window14d Window = "14d" // 14 buckets of a day
 )
 
+// Windows are all of them, shortest first. The slice is the caller's.
+func Windows() []Window { return []Window{Window1h, Window24h, Window7d, Window14d} }
+
 // Ratio is a share with both of its terms; Value is nil when there is nothing
 // to divide by.
 type Ratio struct {

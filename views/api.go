@@ -15,9 +15,7 @@ import (
 )
 
 // windows are the spans a page can look at, shortest first.
-var windows = []projections.Window{
-	projections.Window1h, projections.Window24h, projections.Window7d, projections.Window14d,
-}
+var windows = projections.Windows()
 
 // window reads ?window=, which is 24h when it is not there. Anything that is
 // not a window is an error whose text is meant for the person who asked.

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -190,9 +191,7 @@ type StatsReport struct {
 
 // Stats answers for the window that ends now.
 func (c *Cache) Stats(ctx context.Context, w projections.Window) (StatsReport, error) {
-	switch w {
-	case projections.Window1h, projections.Window24h, projections.Window7d, projections.Window14d:
-	default:
+	if !slices.Contains(projections.Windows(), w) {
 		return StatsReport{}, usage("no window %.40q: use 1h, 24h, 7d or 14d", string(w))
 	}
 	c.catchUp(ctx)

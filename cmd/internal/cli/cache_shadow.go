@@ -40,8 +40,7 @@ Exit codes: 0 printed, 1 there is nothing to read, 2 usage.`,
 }
 
 func (a *app) cacheShadow(ctx context.Context, w projections.Window, asJSON bool) error {
-	known := []projections.Window{projections.Window1h, projections.Window24h, projections.Window7d, projections.Window14d}
-	if !slices.Contains(known, w) {
+	if known := projections.Windows(); !slices.Contains(known, w) {
 		return usageError{fmt.Errorf("--window %.40q is none; write one of %v", string(w), known)}
 	}
 	var r projections.ShadowReport

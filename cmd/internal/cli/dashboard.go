@@ -33,8 +33,7 @@ Exit codes: 0 printed, 1 there is nothing to read, 2 usage.`,
   icyloom replay --until 2026-01-31 january.db && icyloom dashboard --db january.db`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			known := []projections.Window{projections.Window1h, projections.Window24h, projections.Window7d, projections.Window14d}
-			if !slices.Contains(known, projections.Window(window)) {
+			if known := projections.Windows(); !slices.Contains(known, projections.Window(window)) {
 				return usageError{fmt.Errorf("--window %q is none; write one of %v", window, known)}
 			}
 			d, err := a.dashboard(cmd.Context(), projections.Window(window), file)
