@@ -239,6 +239,7 @@ func TestNormalization(t *testing.T) {
 		Cased   []string `json:"cased"`
 		Naming  []string `json:"naming"`
 		Asking  []string `json:"asking"`
+		Literal []string `json:"literal"`
 		Rules   []struct {
 			From     string `json:"from"`
 			To       string `json:"to"`
@@ -248,7 +249,7 @@ func TestNormalization(t *testing.T) {
 	}
 	strict(t, Normalization(), &table)
 	date(t, "version", table.Version)
-	for name, list := range map[string][]string{"cased": table.Cased, "naming": table.Naming, "asking": table.Asking} {
+	for name, list := range map[string][]string{"cased": table.Cased, "naming": table.Naming, "asking": table.Asking, "literal": table.Literal} {
 		if sorted := slices.Compact(slices.Sorted(slices.Values(list))); len(list) == 0 || !slices.Equal(sorted, list) {
 			t.Errorf("%s is not sorted, or has a word twice", name)
 		}
