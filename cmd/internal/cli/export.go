@@ -7,11 +7,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/icyloom/icyloom/cmd/internal/audit"
+	"github.com/icyloom/icyloom/cmd/internal/whole"
 )
 
 func (a *app) exportCommand() *cobra.Command {
@@ -62,7 +62,7 @@ func (a *app) export(ctx context.Context, o audit.ExportOptions, out string, for
 			return err
 		}
 		var done audit.Exported
-		err := writeWhole(out, force, func(w io.Writer) (err error) {
+		err := writeNew(out, force, func(w io.Writer) (err error) {
 			done, err = p.Export(ctx, w, o)
 			return err
 		})
@@ -73,27 +73,19 @@ func (a *app) export(ctx context.Context, o audit.ExportOptions, out string, for
 	})
 }
 
-// writeWhole writes a file beside its name and moves it there once it is whole
-// and on disk.
-func writeWhole(path string, force bool, write func(io.Writer) error) (err error) {
+// writeNew writes a file that appears when it is whole, and in place of another
+// only by force.
+func writeNew(path string, force bool, write func(io.Writer) error) error {
 	if _, err := os.Lstat(path); !force && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s exists already; name another file, or say --force", path)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
+	begun := false
+	err := whole.Write(path, func(w io.Writer) error {
+		begun = true
+		return write(w)
+	})
+	if err != nil && !begun {
 		return fmt.Errorf("--out: %w; name a folder that can be written", err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	err = write(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return err
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/icyloom/icyloom/cmd/internal/whole"
 )
 
 // secretBytes is the size of the credential-scope secret.
@@ -66,28 +68,8 @@ func (h Home) once(name string, fresh func() string) (string, error) {
 		return "", h.explain("cannot be read", err)
 	}
 	text := fresh()
-	if err := h.writeWhole(path, text+"\n"); err != nil {
+	if err := whole.WriteBytes(path, []byte(text+"\n")); err != nil {
 		return "", h.explain("cannot be written", err)
 	}
 	return text, nil
-}
-
-func (h Home) writeWhole(path, text string) (err error) {
-	f, err := os.CreateTemp(h.dir, ".new-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.WriteString(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

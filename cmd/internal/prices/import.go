@@ -2,9 +2,7 @@ package prices
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/icyloom/icyloom/cmd/internal/whole"
 	"github.com/icyloom/icyloom/gateway/pricing"
 )
 
@@ -120,7 +119,10 @@ func (r *Report) write(f pricing.File, o ImportOptions) error {
 	if o.DryRun {
 		return nil
 	}
-	if err := replace(o.Path, raw); err != nil {
+	if err := os.MkdirAll(filepath.Dir(o.Path), 0o700); err != nil {
+		return fmt.Errorf("prices: %w", err)
+	}
+	if err := whole.WriteBytes(o.Path, raw); err != nil {
 		return fmt.Errorf("prices: %w", err)
 	}
 	r.Written = true
@@ -251,31 +253,4 @@ func (b *book) put(name, provider string, row pricing.Price) {
 		rows[at-1].Until = row.From
 	}
 	b.file.Models[i].Prices = slices.Insert(rows, at, row)
-}
-
-// replace writes a file whole or not at all, for its owner only.
-func replace(path string, raw []byte) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".prices-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err == nil {
-			return
-		}
-		if rerr := os.Remove(f.Name()); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
-			err = errors.Join(err, rerr)
-		}
-	}()
-	_, err = f.Write(raw)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
