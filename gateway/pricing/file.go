@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -67,7 +69,7 @@ func Read(data []byte) (File, error) {
 		return File{}, fmt.Errorf("%w: line %d: %w", ErrTable, faultLine(data, err, dec.InputOffset()), err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return File{}, fmt.Errorf("%w: line %d: something follows the object", ErrTable, lineAt(data, dec.InputOffset()))
+		return File{}, fmt.Errorf("%w: line %d: something follows the object", ErrTable, LineAt(data, dec.InputOffset()))
 	}
 	if f.Version == "" || f.Unit != Unit {
 		return File{}, fmt.Errorf("%w: needs a version and the unit %q", ErrTable, Unit)
@@ -90,11 +92,11 @@ func faultLine(data []byte, err error, offset int64) int {
 			offset = int64(max(bytes.Index(data, []byte(name)), 0))
 		}
 	}
-	return lineAt(data, offset)
+	return LineAt(data, offset)
 }
 
-// lineAt is the line, from 1, of a place in data.
-func lineAt(data []byte, offset int64) int {
+// LineAt is the line, from 1, of a place in data.
+func LineAt(data []byte, offset int64) int {
 	return 1 + bytes.Count(data[:min(max(offset, 0), int64(len(data)))], []byte("\n"))
 }
 
@@ -108,7 +110,7 @@ func LineOf(data []byte, model string) int {
 	if at < 0 {
 		return 0
 	}
-	return lineAt(data, int64(at))
+	return LineAt(data, int64(at))
 }
 
 // Append writes the file, one model a line, so that two of them compare well.
@@ -138,8 +140,8 @@ func (f File) Append(to []byte) ([]byte, error) {
 // given twice, dates out of order, rows without a source.
 func (f File) Table() (*Table, error) {
 	t := &Table{version: f.Version, models: make(map[string]*model, 2*len(f.Models)), writes: map[string]time.Duration{}}
-	for provider, texts := range f.Prefixes {
-		for _, text := range texts {
+	for _, provider := range slices.Sorted(maps.Keys(f.Prefixes)) { // of two that fit a name the first counts
+		for _, text := range f.Prefixes[provider] {
 			if text == "" || text != strings.ToLower(text) {
 				return nil, fmt.Errorf("%w: prefix %q", ErrTable, text)
 			}

@@ -220,3 +220,21 @@ func TestWriteMinutes(t *testing.T) {
 		}
 	}
 }
+
+// Of two prefixes that a name begins with it is always the same that counts.
+func TestPrefixesHaveAnOrder(t *testing.T) {
+	one, two := int64(1), int64(2)
+	f := File{Version: "v", Unit: Unit, Prefixes: map[string][]string{"p": {"a/"}, "q": {"a/b/"}}, Models: []Model{
+		{Model: "b/m", Provider: "p", Prices: []Price{{Rates: Rates{Input: &one}, Source: "s", AsOf: "2026-01-01"}}},
+		{Model: "m", Provider: "q", Prices: []Price{{Rates: Rates{Input: &two}, Source: "s", AsOf: "2026-01-01"}}},
+	}}
+	for range 50 {
+		table, err := f.Table()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := input(table, "a/b/m", ""); got != 1 {
+			t.Fatalf("a/b/m costs %d", got)
+		}
+	}
+}

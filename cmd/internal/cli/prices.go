@@ -169,11 +169,12 @@ func (a *app) showPrices(t *pricing.Table, name string, at time.Time, asJSON boo
 	}
 	day := at.UTC().Format(time.DateOnly)
 	if asJSON {
-		applies := &row
+		said := map[string]any{"asked": name, "at": day, "entry": e, "applies": nil}
 		if row < 0 {
-			applies = nil
+			return errors.Join(a.printJSON(said), errSilent)
 		}
-		return errors.Join(a.printJSON(map[string]any{"asked": name, "at": day, "entry": e, "applies": applies}), noPrice(row))
+		said["applies"] = row
+		return a.printJSON(said)
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "model\t%s\nprovider\t%s\nalso\t%s\nunit\tUSD per million tokens\n\n", e.Model, e.Provider, dash(strings.Join(e.Aliases, ", ")))
@@ -192,22 +193,10 @@ func (a *app) showPrices(t *pricing.Table, name string, at time.Time, asJSON boo
 		return err
 	}
 	if row < 0 {
-		return errors.Join(noPriceText(a.stdout, day), noPrice(row))
+		_, err := fmt.Fprintf(a.stdout, "\n%s: no price is known: %s\n", day, priceFix)
+		return errors.Join(err, errSilent)
 	}
 	p := e.Rows[row]
 	_, err := fmt.Fprintf(a.stdout, "\n%s: %s, as of %s (table %s)\n", day, p.Source, p.AsOf, p.Version)
 	return err
-}
-
-func noPriceText(w io.Writer, day string) error {
-	_, err := fmt.Fprintf(w, "\n%s: no price is known: %s\n", day, priceFix)
-	return err
-}
-
-// noPrice is the exit code of a model without a price, which was reported.
-func noPrice(row int) error {
-	if row < 0 {
-		return errSilent
-	}
-	return nil
 }

@@ -18,7 +18,6 @@ import (
 // found is a model of a community file.
 type found struct {
 	key, provider string
-	line          int
 	rates         pricing.Rates
 	tiers         []pricing.Tier
 }
@@ -93,10 +92,10 @@ func readCommunity(data []byte) community {
 		token, err := dec.Token()
 		name, ok := token.(string)
 		if err != nil || !ok {
-			c.fault(lineAt(data, dec.InputOffset()), "", fmt.Sprintf("is not JSON: %v", err))
+			c.fault(pricing.LineAt(data, dec.InputOffset()), "", fmt.Sprintf("is not JSON: %v", err))
 			return c
 		}
-		line := lineAt(data, dec.InputOffset())
+		line := pricing.LineAt(data, dec.InputOffset())
 		var row json.RawMessage
 		if err := dec.Decode(&row); err != nil {
 			c.fault(line, name, fmt.Sprintf("is not JSON: %v", err))
@@ -111,15 +110,11 @@ func readCommunity(data []byte) community {
 		c.row(name, key, line, row)
 	}
 	if _, err := dec.Token(); err != nil {
-		c.fault(lineAt(data, dec.InputOffset()), "", fmt.Sprintf("is not JSON: %v", err))
+		c.fault(pricing.LineAt(data, dec.InputOffset()), "", fmt.Sprintf("is not JSON: %v", err))
 	} else if _, err := dec.Token(); err != io.EOF {
-		c.fault(lineAt(data, dec.InputOffset()), "", "something follows the object")
+		c.fault(pricing.LineAt(data, dec.InputOffset()), "", "something follows the object")
 	}
 	return c
-}
-
-func lineAt(data []byte, offset int64) int {
-	return 1 + bytes.Count(data[:min(offset, int64(len(data)))], []byte("\n"))
 }
 
 func (c *community) fault(line int, model, what string) {
@@ -150,7 +145,7 @@ func (c *community) row(name, key string, line int, raw json.RawMessage) {
 	if len(faults) > 0 {
 		return
 	}
-	m := found{key: key, provider: providerOf(provider), line: line, rates: prices.rates(0)}
+	m := found{key: key, provider: providerOf(provider), rates: prices.rates(0)}
 	if mode == "embedding" && m.rates.Output != nil && *m.rates.Output == 0 {
 		m.rates.Output = nil // there is none to price
 	}
