@@ -105,8 +105,8 @@ func (m *model) names() []string { return append([]string{m.name}, m.aliases...)
 // other's: so a row takes effect on its own day, what was priced before stays as
 // it was, and a later row of this table is not hidden by an older one of the
 // other. A name that this table knows as a model's own stands for all its names,
-// but for those that the other lists itself; an alias or a snapshot stands for
-// itself alone.
+// but for those that the other lists itself; an alias, a snapshot or a name behind a
+// prefix stands for itself alone.
 func (t *Table) With(over *Table) *Table {
 	out := &Table{
 		version: t.version + "+" + over.version, prefixes: slices.Concat(t.prefixes, over.prefixes),
@@ -121,7 +121,7 @@ func (t *Table) With(over *Table) *Table {
 		}
 	}
 	for _, name := range over.ownLast() {
-		m, under := over.models[name], t.dated(name)
+		m, under := over.models[name], t.find(name)
 		switch {
 		case under == nil:
 		case under.name == name:

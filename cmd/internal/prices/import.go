@@ -89,7 +89,7 @@ func Import(data []byte, o ImportOptions) (Report, error) {
 			row = laidOver(row, e.Rows[at].Price)
 			r.Changed = append(r.Changed, Change{Model: n.name, Before: &e.Rows[at].Rates, After: row.Rates})
 		}
-		b.put(n.name, cmp.Or(e.Provider, n.provider), row)
+		b.put(n.name, e.Model, cmp.Or(e.Provider, n.provider), row)
 	}
 	if len(r.New)+len(r.Changed) == 0 {
 		return r, nil
@@ -228,16 +228,20 @@ type book struct {
 	at   map[string]int // place in file.Models by name
 }
 
-// put adds a row to a model, in place of one of the same day. An alias with a
-// price of its own becomes a model, with the past of the one it stood for.
-func (b *book) put(name, provider string, row pricing.Price) {
+// put adds a row to a model, in place of one of the same day. A name that stood
+// for a model of another name, of, becomes a model with that one's past: what it
+// cost before stays, and so does what the others cost from now on.
+func (b *book) put(name, of, provider string, row pricing.Price) {
 	i, ok := b.at[name]
 	if !ok || b.file.Models[i].Model != name {
 		m := pricing.Model{Model: name, Provider: provider}
+		if !ok {
+			i, ok = b.at[of] // the built-in table's alias, a snapshot, or behind a prefix
+		}
 		if ok {
-			of := &b.file.Models[i]
-			of.Aliases = slices.DeleteFunc(of.Aliases, func(a string) bool { return a == name })
-			m.Prices = slices.Clone(of.Prices)
+			was := &b.file.Models[i]
+			was.Aliases = slices.DeleteFunc(was.Aliases, func(a string) bool { return a == name })
+			m.Prices = slices.Clone(was.Prices)
 		}
 		i = len(b.file.Models)
 		b.at[name] = i

@@ -2,6 +2,7 @@ package prices
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -195,6 +196,52 @@ func TestImportOfAliases(t *testing.T) {
 		}
 		if got := cost(t, o.Path, name, before, 1000); got != 1_000 {
 			t.Errorf("%s before: %d", name, got)
+		}
+	}
+}
+
+// So it is for the names that the built-in table knows without the home's: an
+// alias, a snapshot, and a name behind a prefix.
+func TestImportOfNamesThatStandForABuiltinModel(t *testing.T) {
+	names := []string{"gpt-4.1-2025-04-14", "gpt-4.1-2026-04-14", "openai/gpt-4.1"}
+	o := options(t)
+	list := func(micros ...int) string {
+		var rows []string
+		for i, n := range micros {
+			rows = append(rows, fmt.Sprintf(`"%s": {"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": %de-06, "output_cost_per_token": 8e-06}`, append(names, "gpt-4.1")[i], n))
+		}
+		return "{" + strings.Join(rows, ",") + "}"
+	}
+	imported(t, list(3, 4, 5, 2), o)
+	later := o
+	later.Now = noon.AddDate(0, 1, 0)
+	imported(t, list(3, 4, 5, 9), later) // the model alone
+	for i, name := range append(names, "gpt-4.1") {
+		now := []int64{3, 4, 5, 9}[i] * 1_000_000
+		then := []int64{3, 4, 5, 2}[i] * 1_000_000
+		for at, want := range map[time.Time]int64{noon.AddDate(0, 0, -1): 2_000_000, noon: then, later.Now: now} {
+			if got := cost(t, o.Path, name, at, 1000); got != want {
+				t.Errorf("%s at %s: %d, want %d", name, at, got, want)
+			}
+		}
+	}
+}
+
+// A name that was the model's in the home, too, keeps what the home said of it.
+func TestImportKeepsTheHomesPast(t *testing.T) {
+	o := options(t)
+	imported(t, `{"gpt-4.1": {"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 1e-06}}`, o)
+	later := o
+	later.Now = noon.AddDate(0, 1, 0)
+	imported(t, `{
+		"gpt-4.1-2025-04-14": {"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 3e-06},
+		"openai/gpt-4.1": {"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 4e-06},
+		"gpt-4.1": {"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 5e-06}}`, later)
+	for name, now := range map[string]int64{"gpt-4.1-2025-04-14": 3_000_000, "openai/gpt-4.1": 4_000_000, "gpt-4.1": 5_000_000, "gpt-4.1-2026-07-07": 5_000_000} {
+		for at, want := range map[time.Time]int64{noon.AddDate(0, 0, -1): 2_000_000, noon: 1_000_000, later.Now: now} {
+			if got := cost(t, o.Path, name, at, 1000); got != want {
+				t.Errorf("%s at %s: %d, want %d", name, at, got, want)
+			}
 		}
 	}
 }
