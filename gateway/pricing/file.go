@@ -220,7 +220,7 @@ func day(s string) (time.Time, error) {
 // check wants some rate and none that is negative.
 func (r Rates) check() error {
 	some := false
-	for _, v := range r.buckets() {
+	for _, v := range r.Buckets() {
 		if v != nil && *v < 0 {
 			return fmt.Errorf("a price of %d", *v)
 		}
@@ -232,7 +232,7 @@ func (r Rates) check() error {
 	return nil
 }
 
-// buckets are the rates in the order of their fields.
-func (r Rates) buckets() [5]*int64 {
+// Buckets are the rates in the order of their fields.
+func (r Rates) Buckets() [5]*int64 {
 	return [5]*int64{r.Input, r.CacheRead, r.CacheWrite5m, r.CacheWrite1h, r.Output}
 }

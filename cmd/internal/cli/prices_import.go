@@ -8,12 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/icyloom/icyloom/cmd/internal/prices"
+	"github.com/icyloom/icyloom/gateway/pricing"
 )
 
 // maxPriceFile is far above the community's list (1.6 MB).
@@ -92,11 +94,9 @@ func printImport(out io.Writer, r prices.Report, o prices.ImportOptions) error {
 		changes []prices.Change
 	}{{"new", r.New}, {"changed", r.Changed}} {
 		for _, c := range part.changes[:min(len(part.changes), maxChanges)] {
-			before := ""
-			if c.Before != nil {
-				before = fmt.Sprintf("was %s in, %s out", usdOf(c.Before.Input), usdOf(c.Before.Output))
-			}
-			fmt.Fprintf(w, "%s\t%s\t%s in, %s out\t%s\n", part.what, printable(c.Model), usdOf(c.After.Input), usdOf(c.After.Output), before)
+			now, before := wasNow(c.Before, &c.After)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", part.what, printable(c.Model), now, before)
+			printTiers(w, c)
 		}
 		if more := len(part.changes) - maxChanges; more > 0 {
 			fmt.Fprintf(w, "%s\tand %d more; --json lists all\n", part.what, more)
@@ -114,6 +114,64 @@ func printImport(out io.Writer, r prices.Report, o prices.ImportOptions) error {
 	}
 	_, err := fmt.Fprintln(out, fate(r, o))
 	return err
+}
+
+// printTiers writes a line for each tier that a model has or had, and one for
+// each price of them to look at.
+func printTiers(w io.Writer, c prices.Change) {
+	before, after := byInput(c.TiersBefore), byInput(c.TiersAfter)
+	both := maps.Clone(before)
+	maps.Copy(both, after)
+	for _, input := range slices.Sorted(maps.Keys(both)) {
+		now, was := wasNow(before[input], after[input])
+		fmt.Fprintf(w, "\t  above %d\t%s\t%s\n", input, now, was)
+	}
+	for _, o := range c.Odd {
+		than := "not known there"
+		if o.Price != nil {
+			than = usdOf(o.Price) + " there, as before, which is less"
+		}
+		fmt.Fprintf(w, "\t  look at\t%s above %d: %s, and %s below\n", o.Bucket, o.AboveInput, than, usdOf(&o.Usual))
+	}
+}
+
+func byInput(tiers []pricing.Tier) map[int64]*pricing.Rates {
+	out := map[int64]*pricing.Rates{}
+	for i, t := range tiers {
+		out[t.AboveInput] = &tiers[i].Rates
+	}
+	return out
+}
+
+// wasNow writes prices and those before them: input and output, and of the others
+// what has changed. Either may be nil, where there is none.
+func wasNow(before, after *pricing.Rates) (now, was string) {
+	var b, a [5]*int64
+	if before != nil {
+		b = before.Buckets()
+	}
+	if after != nil {
+		a = after.Buckets()
+	}
+	var olds, news []string
+	same := before != nil && after != nil
+	for i, name := range [5]string{"in", "cache read", "write 5m", "write 1h", "out"} {
+		changed := usdOf(a[i]) != usdOf(b[i])
+		same = same && !changed
+		if name == "in" || name == "out" || before != nil && after != nil && changed {
+			olds, news = append(olds, usdOf(b[i])+" "+name), append(news, usdOf(a[i])+" "+name)
+		}
+	}
+	now, was = strings.Join(news, ", "), "was "+strings.Join(olds, ", ")
+	switch {
+	case same:
+		was = "as before"
+	case before == nil:
+		was = ""
+	case after == nil:
+		now = "as below it"
+	}
+	return now, was
 }
 
 // fate says what became of the import.

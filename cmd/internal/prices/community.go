@@ -166,7 +166,7 @@ func (c *community) row(name, key string, line int, raw json.RawMessage) {
 }
 
 func free(r pricing.Rates) bool {
-	for _, n := range []*int64{r.Input, r.CacheRead, r.CacheWrite5m, r.CacheWrite1h, r.Output} {
+	for _, n := range r.Buckets() {
 		if n != nil && *n != 0 {
 			return false
 		}

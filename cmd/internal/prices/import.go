@@ -47,11 +47,25 @@ type Report struct {
 	Written bool `json:"written"`
 }
 
-// Change is a name with its prices before and after.
+// Change is a name with its prices before and after, and its tiers.
 type Change struct {
-	Model  string         `json:"model"`
-	Before *pricing.Rates `json:"before,omitempty"`
-	After  pricing.Rates  `json:"after"`
+	Model       string         `json:"model"`
+	Before      *pricing.Rates `json:"before,omitempty"`
+	After       pricing.Rates  `json:"after"`
+	TiersBefore []pricing.Tier `json:"tiers_before,omitempty"`
+	TiersAfter  []pricing.Tier `json:"tiers_after,omitempty"`
+	// Odd are prices of tiers that the list does not state and that no longer go
+	// with the ones it does. They are in force, for people to look at.
+	Odd []Odd `json:"odd,omitempty"`
+}
+
+// Odd is a price above a tier that is lower than the usual one, or not known
+// where the usual one is, and was not so before.
+type Odd struct {
+	AboveInput int64  `json:"above_input"`
+	Bucket     string `json:"bucket"`
+	Price      *int64 `json:"price"`
+	Usual      int64  `json:"usual"`
 }
 
 // Import reads a community file and adds what it says to a home's table. It
@@ -78,7 +92,7 @@ func Import(data []byte, o ImportOptions) (Report, error) {
 		e, at, _ := table.Entry(n.name, o.Now)
 		switch {
 		case at < 0:
-			r.New = append(r.New, Change{Model: n.name, After: n.rates})
+			r.New = append(r.New, Change{Model: n.name, After: n.rates, TiersAfter: n.tiers})
 		case stated(row, e.Rows[at].Price):
 			r.Same++
 			continue
@@ -86,8 +100,12 @@ func Import(data []byte, o ImportOptions) (Report, error) {
 			r.Kept++
 			continue
 		default:
-			row = laidOver(row, e.Rows[at].Price)
-			r.Changed = append(r.Changed, Change{Model: n.name, Before: &e.Rows[at].Rates, After: row.Rates})
+			was := e.Rows[at].Price
+			row = laidOver(row, was)
+			r.Changed = append(r.Changed, Change{
+				Model: n.name, Before: &was.Rates, After: row.Rates,
+				TiersBefore: was.Tiers, TiersAfter: row.Tiers, Odd: oddTiers(n.tiers, row, was),
+			})
 		}
 		b.put(n.name, e.Model, cmp.Or(e.Provider, n.provider), row)
 	}
@@ -176,8 +194,7 @@ func stated(want, have pricing.Price) bool {
 		return false
 	}
 	for _, t := range want.Tiers {
-		at := slices.IndexFunc(have.Tiers, func(h pricing.Tier) bool { return h.AboveInput == t.AboveInput })
-		if at < 0 || !within(t.Rates, have.Tiers[at].Rates) {
+		if !within(t.Rates, above(have.Tiers, t.AboveInput)) {
 			return false
 		}
 	}
@@ -185,14 +202,12 @@ func stated(want, have pricing.Price) bool {
 }
 
 func within(want, have pricing.Rates) bool {
-	pairs := [][2]*int64{
-		{want.Input, have.Input},
-		{want.CacheRead, have.CacheRead},
-		{want.CacheWrite5m, have.CacheWrite5m},
-		{want.CacheWrite1h, have.CacheWrite1h},
-		{want.Output, have.Output},
+	for i, w := range want.Buckets() {
+		if h := have.Buckets()[i]; w != nil && (h == nil || *w != *h) {
+			return false
+		}
 	}
-	return !slices.ContainsFunc(pairs, func(p [2]*int64) bool { return p[0] != nil && (p[1] == nil || *p[0] != *p[1]) })
+	return true
 }
 
 // laidOver returns a row with what it leaves open as another has it: its buckets,
@@ -205,9 +220,7 @@ func laidOver(row, have pricing.Price) pricing.Price {
 	}
 	row.Tiers = slices.Clone(row.Tiers)
 	for i, t := range row.Tiers {
-		if at := slices.IndexFunc(have.Tiers, func(h pricing.Tier) bool { return h.AboveInput == t.AboveInput }); at >= 0 {
-			row.Tiers[i].Rates = filled(t.Rates, have.Tiers[at].Rates)
-		}
+		row.Tiers[i].Rates = filled(t.Rates, above(have.Tiers, t.AboveInput))
 	}
 	return row
 }
@@ -220,6 +233,45 @@ func filled(r, from pricing.Rates) pricing.Rates {
 		CacheWrite1h: cmp.Or(r.CacheWrite1h, from.CacheWrite1h),
 		Output:       cmp.Or(r.Output, from.Output),
 	}
+}
+
+// above are the rates of the tier that begins at an input, none when none does.
+func above(tiers []pricing.Tier, input int64) pricing.Rates {
+	for _, t := range tiers {
+		if t.AboveInput == input {
+			return t.Rates
+		}
+	}
+	return pricing.Rates{}
+}
+
+// bucketNames are those of pricing.Rates.Buckets, as the table writes them.
+var bucketNames = [5]string{"input", "cache_read", "cache_write_5m", "cache_write_1h", "output"}
+
+// oddTiers are the prices of a row's tiers that are odd in it, were not so in the
+// row it follows, and are not what the list states.
+func oddTiers(stated []pricing.Tier, row, was pricing.Price) (out []Odd) {
+	for _, t := range row.Tiers {
+		said, before := above(stated, t.AboveInput).Buckets(), was.Rates.Buckets()
+		for _, w := range was.Tiers {
+			if w.AboveInput <= t.AboveInput {
+				before = w.Buckets() // what held there
+			}
+		}
+		for i, n := range t.Buckets() {
+			usual := row.Buckets()[i]
+			if said[i] == nil && odd(n, usual) && !odd(before[i], was.Buckets()[i]) {
+				out = append(out, Odd{AboveInput: t.AboveInput, Bucket: bucketNames[i], Price: n, Usual: *usual})
+			}
+		}
+	}
+	return out
+}
+
+// odd says whether a tier's price does not go with the usual one: tiers are for
+// what is dearer, and leave nothing open that is known below them.
+func odd(tier, usual *int64) bool {
+	return usual != nil && (tier == nil || *tier < *usual)
 }
 
 // book is a home's table while rows are put into it.

@@ -178,6 +178,53 @@ func TestImportKeepsWhatTheListLeavesOpen(t *testing.T) {
 	}
 }
 
+// An import says what became of the tiers, and which kept price of one no longer
+// goes with the prices that the list states.
+func TestImportSaysWhatBecameOfTiers(t *testing.T) {
+	usd := func(n int64) *int64 { n *= 1_000_000_000; return &n }
+	const row = `{"claude-sonnet-4-5": {"litellm_provider": "anthropic", "mode": "chat", `
+	for name, tt := range map[string]struct {
+		list  string
+		above map[int64][2]int64 // input and output of each tier in force from then on
+		odd   []Odd
+	}{
+		"kept":      {`"input_cost_per_token": 2e-06}}`, map[int64][2]int64{200_000: {6, 22}}, nil},
+		"too cheap": {`"input_cost_per_token": 7e-06}}`, map[int64][2]int64{200_000: {6, 22}}, []Odd{{AboveInput: 200_000, Bucket: "input", Price: usd(6), Usual: 7_000_000_000}}},
+		"stated":    {`"input_cost_per_token": 7e-06, "input_cost_per_token_above_200k_tokens": 5e-06}}`, map[int64][2]int64{200_000: {5, 22}}, nil},
+		"another": {
+			`"input_cost_per_token": 3e-06, "input_cost_per_token_above_100k_tokens": 5e-06}}`, map[int64][2]int64{100_000: {5, -1}},
+			[]Odd{
+				{AboveInput: 100_000, Bucket: "cache_read", Usual: 300_000_000},
+				{AboveInput: 100_000, Bucket: "cache_write_5m", Usual: 3_750_000_000},
+				{AboveInput: 100_000, Bucket: "cache_write_1h", Usual: 6_000_000_000},
+				{AboveInput: 100_000, Bucket: "output", Usual: 15_000_000_000},
+			},
+		},
+	} {
+		r := imported(t, row+tt.list, options(t))
+		if len(r.Changed) != 1 || len(r.Changed[0].TiersBefore) != 1 || r.Changed[0].TiersBefore[0].AboveInput != 200_000 {
+			t.Errorf("%s: %+v", name, r.Changed)
+			continue
+		}
+		got := map[int64][2]int64{}
+		for _, tier := range r.Changed[0].TiersAfter {
+			pair := [2]int64{-1, -1}
+			for i, n := range []*int64{tier.Input, tier.Output} {
+				if n != nil {
+					pair[i] = *n / 1_000_000_000
+				}
+			}
+			got[tier.AboveInput] = pair
+		}
+		if diff := cmp.Diff(tt.above, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if diff := cmp.Diff(tt.odd, r.Changed[0].Odd); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
 // A price for an alias is that name's alone, and what it cost before stays.
 func TestImportOfAliases(t *testing.T) {
 	o := options(t)
