@@ -32,10 +32,12 @@ writes its prices into prices.json in the home. They take effect from today on,
 UTC, when the daemon is next started; what was priced before stays as it is.
 
 An imported price replaces the built-in one of the same name; what the file does
-not say of a model, a bucket or the tiers, stays as it is known. --only-missing
-leaves models alone that have a price. A later built-in row replaces an imported
-one. Models that are not priced by the token, or whose prices are all 0, are left
-out and counted. A file with a fault changes nothing.
+not say of a model, a bucket or the tiers, stays as it is known; tiers that it
+does say replace all of the model's. Kept prices of a tier that no longer go with
+the new ones are shown, to be looked at. --only-missing leaves models alone that
+have a price. A later built-in row replaces an imported one. Models that are not
+priced by the token, or whose prices are all 0, are left out and counted. A file
+with a fault changes nothing.
 
 Exit codes: 0 read, 1 the file or the home's table is at fault, 2 usage.`,
 		Example: `  icyloom prices import model_prices_and_context_window.json --dry-run
@@ -131,7 +133,7 @@ func printTiers(w io.Writer, c prices.Change) {
 		if o.Price != nil {
 			than = usdOf(o.Price) + " there, as before, which is less"
 		}
-		fmt.Fprintf(w, "\t  look at\t%s above %d: %s, and %s below\n", o.Bucket, o.AboveInput, than, usdOf(&o.Usual))
+		fmt.Fprintf(w, "\t  look at\t%s above %d: %s, and %s below\n", strings.ReplaceAll(o.Bucket, "_", " "), o.AboveInput, than, usdOf(&o.Usual))
 	}
 }
 
