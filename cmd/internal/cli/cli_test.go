@@ -230,14 +230,6 @@ func alter(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// run runs one command line in this process.
-func run(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, errs bytes.Buffer
-	code = cli.Main(t.Context(), args, strings.NewReader(""), &out, &errs, env)
-	return code, out.String(), errs.String()
-}
-
 func TestServeEndsWithItsContext(t *testing.T) {
 	dir := t.TempDir()
 	ctx, stop := context.WithCancel(t.Context())
@@ -259,31 +251,5 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	}
 	if code := <-done; code != 0 {
 		t.Errorf("exit code %d, want 0", code)
-	}
-}
-
-// TestEveryCommandHelps holds each command to a help with an example, and to
-// exit code 2 for a flag that does not exist.
-func TestEveryCommandHelps(t *testing.T) {
-	env := []string{"ICYLOOM_HOME=" + t.TempDir()}
-	_, list, _ := run(t, env, "__complete", "")
-	if strings.Count(list, "\n") < 10 {
-		t.Fatalf("completion names few commands:\n%s", list)
-	}
-	for line := range strings.Lines(list) {
-		command, _, named := strings.Cut(line, "\t")
-		if !named || command == "help" || command == "completion" { // those two are cobra's
-			continue
-		}
-		t.Run(command, func(t *testing.T) {
-			code, stdout, stderr := run(t, env, command, "--help")
-			if code != 0 || !strings.Contains(stdout, "Examples:") || stderr != "" {
-				t.Errorf("--help: %d\n%s%s", code, stdout, stderr)
-			}
-			code, stdout, stderr = run(t, env, command, "--no-such-flag")
-			if code != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 {
-				t.Errorf("an unknown flag: %d\n%s%s", code, stdout, stderr)
-			}
-		})
 	}
 }

@@ -31,7 +31,9 @@ func (a *app) configShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Print the configuration in force, every key explained",
-		Args:  usage(cobra.NoArgs),
+		Example: `  icyloom config show > ~/.local/state/icyloom/icyloom.yaml
+  icyloom config show --json | jq .cache`,
+		Args: usage(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			_, c, _, err := a.settings()
 			if err != nil {
@@ -55,10 +57,11 @@ func (a *app) configShow() *cobra.Command {
 func (a *app) configValidate() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "validate",
-		Short: "List every fault of the configuration, with its line",
-		Long:  "Exit codes: 0 it can be used, 1 it cannot.",
-		Args:  usage(cobra.NoArgs),
+		Use:     "validate",
+		Short:   "List every fault of the configuration, with its line",
+		Long:    "Exit codes: 0 it can be used, 1 it cannot.",
+		Example: `  icyloom config validate --config new.yaml`,
+		Args:    usage(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			_, c, source, err := a.settings()
 			var faults config.Faults
@@ -82,9 +85,10 @@ func (a *app) configValidate() *cobra.Command {
 
 func (a *app) configSchema() *cobra.Command {
 	return &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema of the configuration, for editors",
-		Args:  usage(cobra.NoArgs),
+		Use:     "schema",
+		Short:   "Print the JSON Schema of the configuration, for editors",
+		Example: `  icyloom config schema > icyloom.schema.json`,
+		Args:    usage(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			presets, err := config.ParsePresets(data.Upstreams())
 			if err != nil {
