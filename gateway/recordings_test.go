@@ -96,7 +96,7 @@ func errorsOf(pairs [][2]int64) (median, mean float64) {
 // How far the guesses are off what upstreams counted.
 func TestRecordedGuesses(t *testing.T) {
 	if os.Getenv("ICYLOOM_RECORDINGS") == "" {
-		t.Skip("SKIPPED: guesses against recorded counts were not tried: ICYLOOM_RECORDINGS names no folder")
+		t.Skip("SKIPPED: guesses against recorded counts were not tried: set ICYLOOM_RECORDINGS to a folder of recordings")
 	}
 	var in, out, tools, whole [][2]int64
 	for file, p := range map[string]protocol.Protocol{

@@ -15,11 +15,11 @@ import (
 func smallDisk(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("SKIPPED: not root, no small file system can be mounted; a full disk was not tried")
+		t.Skip("SKIPPED: a full disk was not tried: only root can mount a small file system")
 	}
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=48m,mode=0700"); err != nil {
-		t.Skipf("SKIPPED: tmpfs cannot be mounted here (%v); a full disk was not tried", err)
+		t.Skipf("SKIPPED: a full disk was not tried: tmpfs cannot be mounted here: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {

@@ -121,7 +121,7 @@ func FuzzDecodeCall(f *testing.F) {
 	f.Add([]byte(`{"a":[1,2,{"x":"\u00e9"}],"status":null,"loop":true}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if ambiguous(data) {
-			t.Skip("encoding/json merges and folds names that differ in case")
+			return // encoding/json merges and folds names that differ in case
 		}
 		decodeCall(t, data)
 	})

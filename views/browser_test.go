@@ -40,7 +40,7 @@ func startBrowser(t *testing.T) *browser {
 		}
 	}
 	if path == "" {
-		t.Skip("SKIPPED: no chromium was found, so the console is not tested in a browser (Debian: apt-get install chromium)")
+		t.Skip("SKIPPED: the console in a browser was not tried: no chromium was found; make deps installs it")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
@@ -360,7 +360,7 @@ func (b *browser) withoutScript(t *testing.T) {
 func TestScreens(t *testing.T) {
 	dir := os.Getenv("ICYLOOM_SCREENS")
 	if dir == "" {
-		t.Skip("SKIPPED: set ICYLOOM_SCREENS to a directory to get pictures of the console")
+		t.Skip("SKIPPED: pictures of the console were not tried: set ICYLOOM_SCREENS to a directory for them")
 	}
 	b := startBrowser(t)
 	empty, stalled, broken := newSource(), newSource(), newSource()

@@ -142,7 +142,7 @@ const helperDir = "ICYLOOM_TEST_APPEND_DIR"
 func TestHelperAppend(t *testing.T) {
 	dir := os.Getenv(helperDir)
 	if dir == "" {
-		t.Skip("the helper process of TestKill")
+		return // not started by TestKill
 	}
 	l := open(t, jetstream.Options{Dir: dir})
 	var mu sync.Mutex

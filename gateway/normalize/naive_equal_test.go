@@ -108,7 +108,7 @@ func FuzzText(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 2000 {
-			t.Skip()
+			return // the naive form takes too long for it
 		}
 		same(t, r, n, text)
 	})

@@ -61,8 +61,8 @@ func (ts tests) subtest(dir, test, sub string) error {
 }
 
 // cell says what is wrong with the tests that the last cell of a row names. `C5…`
-// by itself is a subtest of the test named before it, and e2e before a test is its package's name, and that of those behind it without one
-// which it has.
+// by itself is a subtest of the test named before it, and e2e before a test is its
+// package's name, and that of those behind it without one which it has.
 func (ts tests) cell(text string) (faults []string) {
 	dir, test, behind := "", "", false
 	found := namedTest.FindAllStringSubmatch(text, -1)

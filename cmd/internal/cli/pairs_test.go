@@ -40,7 +40,7 @@ func pairs(t *testing.T) []pair {
 		}
 		raw = append(raw, more...)
 	} else {
-		t.Log("SKIPPED: other people's pairs were not tried: ICYLOOM_PAIRS names no file")
+		t.Log("SKIPPED: other people's pairs were not tried: set ICYLOOM_PAIRS to a file of them")
 	}
 	var all []pair
 	for line := range bytes.Lines(raw) {

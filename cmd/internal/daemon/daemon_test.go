@@ -197,7 +197,7 @@ func TestCorruptTablesAreRebuiltAndSaid(t *testing.T) {
 func TestAReadOnlyHomeIsRefusedWithItsFix(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_RDONLY, ""); err != nil {
-		t.Skipf("SKIPPED: a read-only file system cannot be mounted here: %v", err)
+		t.Skipf("SKIPPED: a home that cannot be written was not tried: a read-only file system cannot be mounted here: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, 0) })
 	h, err := home.At(dir)

@@ -24,14 +24,14 @@ import (
 func smallDisk(t *testing.T, size string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("SKIPPED: not root, no small file system can be mounted; a full disk was not tried")
+		t.Skip("SKIPPED: a full disk was not tried: only root can mount a small file system")
 	}
 	dir := filepath.Join(t.TempDir(), "disk")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size+",mode=0700"); err != nil {
-		t.Skipf("SKIPPED: tmpfs cannot be mounted here (%v); a full disk was not tried", err)
+		t.Skipf("SKIPPED: a full disk was not tried: tmpfs cannot be mounted here: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
@@ -275,7 +275,7 @@ func TestDiskFullAtStart(t *testing.T) {
 func TestHomeReadOnly(t *testing.T) {
 	disk := smallDisk(t, "64m")
 	if err := syscall.Mount("", disk, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-		t.Skipf("SKIPPED: remount: %v", err)
+		t.Skipf("SKIPPED: a home that cannot be written was not tried: its file system cannot be mounted read-only: %v", err)
 	}
 	refused(t, launch(t, setup{Home: filepath.Join(disk, "home"), OpenAI: "http://127.0.0.1:9", Anthropic: "http://127.0.0.1:9"}),
 		"read-only", "ICYLOOM_HOME")

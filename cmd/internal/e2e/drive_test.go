@@ -45,7 +45,7 @@ func nodeModules(t *testing.T, packages ...string) string {
 	}
 	for _, name := range packages {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			t.Skipf("SKIPPED: no npm package %s in %s (make deps installs them); the real clients were not tried", name, dir)
+			t.Skipf("SKIPPED: the real clients were not tried: no npm package %s in %s; make deps installs them", name, dir)
 		}
 	}
 	return dir
@@ -69,7 +69,7 @@ type driver struct {
 func drive(t *testing.T) *driver {
 	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("SKIPPED: no node in PATH; the real clients were not tried")
+		t.Skip("SKIPPED: the real clients were not tried: no node in PATH; make deps installs it")
 	}
 	modules := nodeModules(t, "openai", "@anthropic-ai/sdk", "ai", "@ai-sdk/openai", "@ai-sdk/anthropic")
 	ctx, cancel := context.WithCancel(context.Background())

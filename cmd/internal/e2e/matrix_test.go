@@ -39,7 +39,7 @@ func TestReplayMatrix(t *testing.T) {
 func TestReplayMatrixFolder(t *testing.T) {
 	dir := os.Getenv("ICYLOOM_RECORDINGS")
 	if dir == "" {
-		t.Skip("SKIPPED: ICYLOOM_RECORDINGS names no folder of recordings; only the shipped ones were shown to the clients")
+		t.Skip("SKIPPED: showing recordings other than the shipped ones to the clients was not tried: set ICYLOOM_RECORDINGS to a folder of them")
 	}
 	showAll(t, loadRows(t, dir), setup{})
 }

@@ -31,7 +31,7 @@ func TestRecordings(t *testing.T) {
 func TestRecordingsFolder(t *testing.T) {
 	dir := os.Getenv("ICYLOOM_RECORDINGS")
 	if dir == "" {
-		t.Skip("SKIPPED: ICYLOOM_RECORDINGS names no folder of recordings; only the shipped ones were played")
+		t.Skip("SKIPPED: recordings other than the shipped ones were not tried: set ICYLOOM_RECORDINGS to a folder of them")
 	}
 	rows := loadRows(t, dir)
 	if len(rows) == 0 {

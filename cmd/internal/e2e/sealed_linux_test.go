@@ -87,7 +87,7 @@ func loopbackUp() error {
 func sealed(t *testing.T) {
 	t.Helper()
 	if os.Getenv(sealedEnv) == "" {
-		t.Skip("SKIPPED: no network namespace of our own can be had here; Claude Code and Codex were not tried")
+		t.Skip("SKIPPED: Claude Code and Codex were not tried: no network namespace of our own can be had here")
 	}
 }
 

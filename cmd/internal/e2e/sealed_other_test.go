@@ -9,5 +9,5 @@ func runSealed() (code int, ran bool) { return 0, false }
 
 // TestAgents says what is not tried here.
 func TestAgents(t *testing.T) {
-	t.Skip("SKIPPED: not Linux, no network namespace can be had; Claude Code and Codex were not tried")
+	t.Skip("SKIPPED: Claude Code and Codex were not tried: only Linux has network namespaces")
 }

@@ -93,14 +93,14 @@ func soakLength(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv(soakEnv)
 	if text == "" {
-		t.Skipf("SKIPPED: %s says how long (make soak: 10m)", soakEnv)
+		t.Skipf("SKIPPED: a long mixed load was not tried: make soak runs it, or set %s to how long", soakEnv)
 	}
 	length, err := time.ParseDuration(text)
 	if err != nil || length < 10*time.Second {
 		t.Fatalf("%s=%q is not a duration of 10s at least", soakEnv, text)
 	}
 	if _, err := os.Stat("/proc/self/fd"); err != nil {
-		t.Skipf("SKIPPED: files and sockets cannot be counted here: %v", err)
+		t.Skipf("SKIPPED: a long mixed load was not tried: files and sockets cannot be counted here: %v", err)
 	}
 	return length
 }

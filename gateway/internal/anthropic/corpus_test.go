@@ -51,7 +51,7 @@ func corpus(t testing.TB, all bool) []row {
 	if all {
 		dir := os.Getenv("ICYLOOM_RECORDINGS")
 		if dir == "" {
-			t.Skip("SKIPPED: all recordings were not tried, only the rows in testdata: ICYLOOM_RECORDINGS names no folder")
+			t.Skip("SKIPPED: recordings other than those in testdata were not tried: set ICYLOOM_RECORDINGS to a folder of them")
 		}
 		file = filepath.Join(dir, "anthropic.messages.jsonl")
 	}
